@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0
+# Where the base of this series comes from: Linux 6.1 as Debian 12 ships it, the newest version of its suites.
+LINUX_TYPE    := deb
+LINUX_SUITES  := bookworm bookworm-security
+LINUX_PACKAGE := linux-source-6.1
+LINUX_FILE    := linux-source-6.1_*_all.deb
+# A path that any tree of the right kind has.
+LINUX_HAS     := drivers/infiniband/sw/rxe
+# What the git tree takes on disk.
+LINUX_MIB     := 2500
