@@ -67,8 +67,9 @@ rdma-core: $(RDMA_TREE)/.git ## build/rdma-core: rdma-core with its series and p
 	@scripts/build-rdma-core $(RDMA_OUT)
 
 .PHONY: selftests
-selftests: rdma-core ## build/selftests: the test programs
-	@$(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests RDMA_CORE=$(CURDIR)/$(RDMA_OUT)
+selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs
+	@$(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
+		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 
 .PHONY: demo test smoke
 demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check
@@ -77,6 +78,14 @@ test: kernel rdma-core selftests ## all tests
 	@selftests/run-tests
 smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
 	@selftests/run-tests --smoke
+
+.PHONY: kunit
+kunit: kernel ## the KUnit tests of rdma_rxe
+	@selftests/run-tests kunit
+
+.PHONY: mutants
+mutants: kernel selftests ## break the kernel in many ways and see that the wire tests notice
+	@selftests/mutants.sh
 
 .PHONY: export
 export: ## write the commits of the trees back as the patches of the series

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# demo.sh [RECORDS]: a crash-safe remote log, from the first append to the check after a power cut.
+#
+#	initiator                                    target
+#	remote-log-append  ---- Soft-RoCE ---->  remote-log-target
+#	lines of MAINTAINERS                     /dev/dax0.0 on an NVDIMM
+#
+# The target's guest is then powered off hard and booted again on the same NVDIMM, and
+# remote-log-check compares what is there with the text, byte for byte.
+
+set -euo pipefail
+
+root=$(dirname "$(dirname "$(readlink -f "$0")")")
+# shellcheck source=qemu-scripts/run-folder.sh
+. "$root/qemu-scripts/run-folder.sh"
+lab=$root/qemu-scripts/rxe-vm
+text=$root/build/${BASE:-v6.1}/src/MAINTAINERS
+records=${1:-5000}
+
+die() { echo "demo: error: $*" >&2; exit 1; }
+step() { printf '\n== %s\n' "$*"; }
+
+check_input() {
+	local program
+	[[ $records =~ ^[1-9][0-9]*$ ]] || die "'$records' is not a number of records: demo.sh [RECORDS]"
+	[[ -r $text ]] || die "there is no $text: run \`make kernel\`"
+	((records <= $(wc -l <"$text"))) || die "$records records? $text has $(wc -l <"$text") lines"
+	for program in remote-log-target remote-log-append remote-log-check; do
+		[[ -x $root/build/selftests/$program ]] ||
+			die "there is no build/selftests/$program: run \`make selftests\`"
+	done
+	type -P tshark >/dev/null || die "there is no tshark: run \`make deps\`"
+}
+
+# The client ends, and at once the server's guest loses its power: --kill-server.
+append() {
+	# shellcheck disable=SC2016 # the guests expand these
+	"$lab" pair --name append --kill-server \
+		--server-pmem "$folder/nvdimm:64M" --client-share "$folder/share" \
+		--server 'remote-log-target "$RXE_ADDR" /dev/dax0.0' \
+		--client "$(printf 'remote-log-append "$RXE_PEER_ADDR" %q %q %q' \
+			"$text" "$records" "$folder/share/acknowledged")"
+}
+
+check() {
+	"$lab" run --name check --pmem "$folder/nvdimm" -- \
+		remote-log-check /dev/dax0.0 "$text" "$acknowledged"
+}
+
+# "OPCODE PSN" of each RoCE packet that the initiator sent or got, in order
+packets() {
+	tshark -r "$(echo "$folder"/*-append/client.pcap)" -Y infiniband -T fields -E separator=' ' \
+		-e infiniband.bth.opcode -e infiniband.bth.psn 2>"$folder/tshark.log" ||
+		die "tshark cannot read the capture: $(<"$folder/tshark.log")"
+}
+
+opcode_name() {
+	case $1 in
+	10) echo "RDMA WRITE ONLY" ;;
+	12) echo "RDMA READ REQUEST" ;;
+	16) echo "RDMA READ RESPONSE ONLY (answers READ, FLUSH and ATOMIC WRITE)" ;;
+	17) echo "ACKNOWLEDGE" ;;
+	28) echo "FLUSH" ;;
+	29) echo "ATOMIC WRITE" ;;
+	100) echo "UD SEND ONLY (connection manager)" ;;
+	*) printf 'opcode 0x%02x\n' "$1" ;;
+	esac
+}
+
+# An append has one round trip, and one more for each request that left only after the one before it
+# was answered, be it by chance.
+round_trips() {
+	awk '
+		$1 == 16 || $1 == 17 { answered[$2] }
+		($1 == 10 || $1 == 28 || $1 == 29) && !($2 in sent) {
+			sent[$2]
+			appends += $1 == 10
+			trips += $1 == 10 || ($2 + 16777215) % 16777216 in answered
+		}
+		END { printf "%.2f\n", trips / appends }'
+}
+
+row() { printf '%9s  %s\n' "$1" "$2"; }
+
+report() {
+	local count opcode trips
+	packets >"$folder/packets"
+	trips=$(round_trips <"$folder/packets")
+	row "$acknowledged" "records acknowledged, and found again after the power cut"
+	row "$(head -n "$acknowledged" "$text" | wc -c)" "bytes of text in them"
+	row "$trips" "round trips per append (4 if each step were waited for)"
+	echo
+	echo "  packets  (one append more than records: the log itself is made the same way)"
+	cut -d ' ' -f 1 "$folder/packets" | sort -n | uniq -c | while read -r count opcode; do
+		row "$count" "$(opcode_name "$opcode")"
+	done
+	echo
+	echo "The guests ran on QEMU's accelerator $(sed -n 's/^accelerator //p' "$folder"/*-append/verdict)."
+	echo "An emulator's time is not real time: do not take anything here for a speed."
+	echo "Stopping QEMU does not lose what CPU caches hold: this shows that the log recovers and that"
+	echo "nothing acknowledged is missing, not that caches were written back."
+	echo "All that was recorded: $folder"
+}
+
+check_input
+folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" demo)
+export RXE_OUT=$folder
+mkdir "$folder/share"
+
+echo "A crash-safe log in the persistent memory of another machine."
+echo "Each append is one post of four requests: WRITE record, FLUSH, ATOMIC WRITE tail, FLUSH."
+
+step "Two guests boot, and the initiator appends $records lines of MAINTAINERS to the target's log"
+append
+acknowledged=$(<"$folder/share/acknowledged")
+step "The target's power is cut; $acknowledged records have been acknowledged"
+echo "It boots again on the same NVDIMM, and what is there is compared with the text."
+check
+step "Result"
+report

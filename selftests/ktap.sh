@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For shell suites: each case is a function, which passes with status 0, is
+# skipped with 4 (and says why in its last line), and fails with any other.
+# The suite sets cases=() and smoke_cases=() and ends with `run_suite JOBS "$@"`.
+#
+#	SUITE			runs all cases, JOBS at a time, and prints KTAP
+#	SUITE --smoke		runs smoke_cases
+#	SUITE CASE		runs one case and shows what it prints
+#
+# The folders of guests are made in $RXE_OUT, which run-tests sets.
+
+export RXE_OUT=${RXE_OUT:-$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../build/out}
+mkdir -p "$RXE_OUT"
+
+# shellcheck disable=SC2154 # the suite's cases
+run_suite() {
+	local jobs=$1
+	shift
+	case ${1-} in
+	'') run_cases "$jobs" "${cases[@]}" ;;
+	--smoke) run_cases "$jobs" "${smoke_cases[@]}" ;;
+	*) "$1" ;;
+	esac
+}
+
+# Each case is a process of its own, so that `set -e` holds in it.
+run_cases() {
+	local jobs=$1 dir name status failed=0
+	local -i n=0
+	shift
+	dir=$(mktemp -d -p "$RXE_OUT")
+	echo "KTAP version 1"
+	echo "1..$#"
+	# shellcheck disable=SC2016 # for the inner shell
+	while read -r status name; do
+		n+=1
+		report_case || failed=1
+	done < <(printf '%s\n' "$@" |
+		xargs -P "$jobs" -I{} sh -c '"$0" {} >"$1/{}" 2>&1; echo "$? {}"' "$0" "$dir")
+	rm -r "$dir"
+	return $failed
+}
+
+# Of a case that did not pass everything it printed is shown, else what starts with #.
+report_case() {
+	local title=${name//_/ }
+	case $status in
+	0)
+		grep '^#' "$dir/$name" || true
+		echo "ok $n $title" ;;
+	4)
+		echo "ok $n $title # SKIP $(tail -n 1 "$dir/$name")" ;;
+	*)
+		sed 's/^\(# \)\?/# /' "$dir/$name"
+		echo "not ok $n $title # status $status"
+		return 1 ;;
+	esac
+}
+
+# fail WHY...: ends the case.
+fail() {
+	echo "$*"
+	exit 1
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# mutants.sh [MUTANT...]: are the wire tests sharp?  Each patch in mutants/ breaks the kernel in one way.
+# Breaks it so, one at a time, in a tree of its own, and counts the cases of the conformance suite that turn
+# red.  A mutant that nobody notices fails, as does a suite that is red without one.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+cd "$here/.."
+base=${BASE:-v6.1}
+tree=build/$base-mutants/src
+out=build/$base-mutants
+
+die() { echo "mutants: error: $*" >&2; exit 1; }
+
+select_mutants() {
+	local mutant
+	mutants=("$@")
+	(($#)) || mapfile -t mutants < <(cd "$here/mutants" && printf '%s\n' *.patch | sed 's/\.patch$//')
+	for mutant in "${mutants[@]}"; do
+		[[ -f $here/mutants/$mutant.patch ]] || die "there is no mutant '$mutant' in selftests/mutants"
+	done
+}
+
+# The commits of the tree that people work in, but none of their unfinished work.
+make_tree() {
+	[[ -e build/$base/src/.git ]] || die "there is no build/$base/src: run \`make kernel\`"
+	mkdir -p "$out"
+	git -C "build/$base/src" worktree prune
+	[[ -e $tree/.git ]] || git -C "build/$base/src" worktree add -q --detach "$PWD/$tree" HEAD
+	git -C "$tree" reset -q --hard "$(git -C "build/$base/src" rev-parse HEAD)"
+}
+
+# red NAME: the cases that fail on the kernel of the tree as it is now.
+red() {
+	local ktap=$folder/$1.ktap status=0
+	scripts/build-kernel "$tree" "$out" kernel/config/kernel.config >"$folder/$1.build" ||
+		die "$1 does not build: $folder/$1.build"
+	BASE=$base-mutants "$here/conformance.sh" >"$ktap" || status=$?
+	# A guest that dies of it has noticed, too.
+	grep -q '^ *not ok ' "$ktap" || ((!status)) || echo "the whole suite (status $status)"
+	sed -n 's/^ *not ok [0-9]* //p' "$ktap"
+}
+
+folder=$(mktemp -d -p "${RXE_OUT:-build/out}" mutants.XXXXXX)
+export RXE_OUT=$PWD/$folder
+select_mutants "$@"
+make_tree
+
+[[ -z $(red none) ]] || die "the suite is red without a mutant: $folder/none.ktap"
+
+echo "KTAP version 1"
+echo "1..${#mutants[@]}"
+n=0 survivors=0
+for mutant in "${mutants[@]}"; do
+	n=$((n + 1))
+	git -C "$tree" apply "$here/mutants/$mutant.patch" ||
+		die "$mutant does not apply to the series any more: adapt selftests/mutants/$mutant.patch"
+	mapfile -t cases < <(red "$mutant")
+	git -C "$tree" checkout -q .
+	echo "# $(head -n 1 "$here/mutants/$mutant.patch")"
+	if ((${#cases[@]})); then
+		echo "ok $n $mutant # ${#cases[@]} red, among them ${cases[0]}"
+	else
+		echo "not ok $n $mutant # survived"
+		survivors=$((survivors + 1))
+	fi
+done
+((!survivors))

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# rdma-core's own tests, in a guest, and what became of each of them.
+#
+# rdma-core-suite.base lists those that pass on the base kernel, without the series.  To make it
+# anew, put the base's kernel in place and run `rdma-core-suite.sh passed_tests`.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(dirname "$here")
+# shellcheck source=selftests/ktap.sh
+. "$here/ktap.sh"
+# shellcheck source=qemu-scripts/run-folder.sh
+. "$root/qemu-scripts/run-folder.sh"
+
+# One guest runs the suite, before the cases, each of which looks at its results.
+run_guest() {
+	SUITE_FOLDER=$(make_run_folder "${RXE_OUT:-$root/build/out}" rdma-core-suite)
+	export SUITE_FOLDER
+	# Failed tests are for the cases to find.
+	RXE_OUT=$SUITE_FOLDER "$root/qemu-scripts/rxe-vm" run --name guest --timeout 600 -- \
+		/usr/bin/python3 "$root/build/rdma-core/src/tests/run_tests.py" \
+		--dev rxe0 --gid 1 -v >"$SUITE_FOLDER/stdout" 2>"$SUITE_FOLDER/stderr" || true
+}
+
+log() { cat "$SUITE_FOLDER/stderr"; }
+
+# "TEST RESULT" of each test, from such lines, with a description or messages in between:
+#	test_create_ah (tests.test_addr.AHTest.test_create_ah)
+#	Test ibv_create_ah. ... ok
+results() {
+	log | awk '
+		/^test_[^ ]+ \(/ { test = substr($2, 2, length($2) - 2) }
+		test != "" && match($0, /(^|\.\.\. )(ok|FAIL|ERROR|skipped .*|expected failure|unexpected success)$/) {
+			result = substr($0, RSTART)
+			sub(/^\.\.\. /, "", result)
+			print test, result
+			test = ""
+		}'
+}
+
+passed_tests() { results | awk '$2 == "ok" { print $1 }' | sort; }
+
+# Each test's result is known, and the guest came to no harm: no oops, no WARNING, no hang.
+guest_runs_all_of_it_without_trouble() {
+	local ran
+	ran=$(log | sed -n 's/^Ran \([0-9]*\) tests in.*/\1/p')
+	[[ -n $ran ]] || fail "the suite did not come to its end: $(log | tail -n 20)"
+	[[ $(results | wc -l) == "$ran" ]] || fail "$ran tests ran, $(results | wc -l) results were found"
+	[[ $(<"$SUITE_FOLDER/latest/verdict") == @(pass|fail)* ]] || fail "$(<"$SUITE_FOLDER/latest/verdict")"
+	echo "# rdma-core's suite: $(passed_tests | wc -l) of $ran tests passed," \
+		"$(results | grep -c ' skipped ') were skipped: $SUITE_FOLDER"
+}
+
+nothing_fails() {
+	local other
+	other=$(results | grep -v -e ' ok$' -e ' skipped ') || return 0
+	log | sed -n '/^======/,$p'
+	fail "$other"
+}
+
+# A test that is skipped has not passed.
+expect_ok() {
+	[[ $(results) == *".$1 ok"* ]] || fail "$(results | grep -F ".$1 " || echo "it did not run")"
+}
+
+test_qp_ex_rc_flush() { expect_ok "${FUNCNAME[0]}"; }
+test_qp_ex_rc_flush_type_violate() { expect_ok "${FUNCNAME[0]}"; }
+test_qp_ex_rc_atomic_write() { expect_ok "${FUNCNAME[0]}"; }
+
+what_passes_on_the_base_passes() {
+	local lost
+	lost=$(comm -23 <(grep -v '^#' "$here/rdma-core-suite.base" | sort) <(passed_tests))
+	[[ -z $lost ]] || fail "passed on the base, but not now: $lost"
+}
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	guest_runs_all_of_it_without_trouble
+	nothing_fails
+	test_qp_ex_rc_flush
+	test_qp_ex_rc_flush_type_violate
+	test_qp_ex_rc_atomic_write
+	what_passes_on_the_base_passes
+)
+
+[[ -n ${SUITE_FOLDER-} ]] || run_guest
+run_suite 1 "$@"

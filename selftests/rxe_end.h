@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernel's end of the link: the rxe device under test, used through libibverbs.  It is the
+ * target of what the raw peer asks for, or asks for something that the raw peer then answers.
+ *
+ * What goes wrong here before anything is tested ends the program with a message.
+ */
+#ifndef RXE_END_H
+#define RXE_END_H
+
+#include <infiniband/verbs.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define DAX_DEVICE	"/dev/dax0.0"
+
+#define PAGE		4096ul
+#define MEMORY_LEN	(4 * PAGE)
+#define MTU		1024		/* what fits the veth pair's 1500 bytes */
+
+#define ACCESS_FLUSH	(IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT)
+/* All rights that ordinary memory can have. */
+#define ACCESS_DRAM	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | \
+			 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \
+			 IBV_ACCESS_MW_BIND | IBV_ACCESS_FLUSH_GLOBAL)
+#define ACCESS_WINDOW	(ACCESS_DRAM & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND))
+#define ACCESS_ALL	(ACCESS_DRAM | IBV_ACCESS_FLUSH_PERSISTENT)
+
+struct rxe_end {
+	struct ibv_context	*context;
+	struct ibv_comp_channel	*channel;
+	struct ibv_cq		*cq;
+	struct ibv_pd		*pd;
+	int			gid_index;
+	__u8			*memory;	/* MEMORY_LEN bytes, page-aligned */
+	bool			is_pmem;
+};
+
+struct rxe_qp {
+	struct ibv_qp	*qp;
+	__u32	peer_qpn;
+};
+
+/* As in struct ibv_qp_attr; RXE_QP_DEFAULT allows and has everything, and never times out. */
+struct rxe_qp_config {
+	enum ibv_qp_type	type;
+	enum ibv_qp_state	state;		/* how far to take it: RESET, INIT, RTR, RTS */
+	unsigned int		access;
+	unsigned int		resources;	/* max_dest_rd_atomic */
+	unsigned int		depth;		/* max_rd_atomic */
+	__u32		peer_psn;	/* the first that the peer will use */
+	__u32		own_psn;
+	unsigned int		timeout;
+	unsigned int		retries;
+	unsigned int		rnr_retries;
+};
+
+extern const struct rxe_qp_config RXE_QP_DEFAULT;
+
+#define RXE_QKEY	0x1111
+
+/* Does the device RXE_DEVICE offer both verbs? */
+bool rxe_offers_verbs(void);
+bool rxe_has_pmem(void);
+
+void rxe_open(struct rxe_end *end, bool pmem);
+void rxe_close(struct rxe_end *end);
+
+/* NULL: refused, see errno. */
+struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access);
+
+void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
+void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state);
+void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len);
+
+/* Bind @len bytes of @mr from @addr on; @type 2 binds it to @qp alone. */
+struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
+			   __u64 addr, size_t len, unsigned int access);
+/* Is that refused? */
+bool rxe_refuses_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
+			 __u64 addr, size_t len, unsigned int access);
+void rxe_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey);
+
+/* The next completion; false: none within @ms milliseconds (scaled). */
+bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms);
+
+#endif /* RXE_END_H */
