@@ -20,9 +20,9 @@ run_guest() {
 	SUITE_FOLDER=$(make_run_folder "${RXE_OUT:-$root/build/out}" rdma-core-suite)
 	export SUITE_FOLDER
 	# Failed tests are for the cases to find.
-	RXE_OUT=$SUITE_FOLDER "$root/qemu-scripts/rxe-vm" run --name guest --timeout 600 -- \
+	RXE_OUT=$SUITE_FOLDER "$root/qemu-scripts/rxe-vm" run --name guest --timeout 600 --pmem 64M -- \
 		/usr/bin/python3 "$root/build/rdma-core/src/tests/run_tests.py" \
-		--dev rxe0 --gid 1 -v >"$SUITE_FOLDER/stdout" 2>"$SUITE_FOLDER/stderr" || true
+		--dev rxe0 --gid 1 --devdax /dev/dax0.0 -v >"$SUITE_FOLDER/stdout" 2>"$SUITE_FOLDER/stderr" || true
 }
 
 log() { cat "$SUITE_FOLDER/stderr"; }
@@ -70,6 +70,13 @@ test_qp_ex_rc_flush() { expect_ok "${FUNCNAME[0]}"; }
 test_qp_ex_rc_flush_type_violate() { expect_ok "${FUNCNAME[0]}"; }
 test_qp_ex_rc_atomic_write() { expect_ok "${FUNCNAME[0]}"; }
 
+tests_of_the_series() {
+	local other
+	[[ $(results) == *".PlacementTest."* ]] || fail "none of them ran"
+	other=$(results | grep -F .PlacementTest. | grep -v ' ok$') || return 0
+	fail "$other"
+}
+
 what_passes_on_the_base_passes() {
 	local lost
 	lost=$(comm -23 <(grep -v '^#' "$here/rdma-core-suite.base" | sort) <(passed_tests))
@@ -83,6 +90,7 @@ cases=(
 	test_qp_ex_rc_flush
 	test_qp_ex_rc_flush_type_violate
 	test_qp_ex_rc_atomic_write
+	tests_of_the_series
 	what_passes_on_the_base_passes
 )
 

@@ -224,7 +224,8 @@ static struct packet post_on(struct __test_metadata *_metadata, struct client *c
 	qpx->wr_flags = wr.flags;
 	build_wr(client, qpx, &wr);
 	ASSERT_EQ(0, ibv_wr_complete(qpx));
-	line->psn = psn_add(line->psn, 1);
+	line->psn = psn_add(line->psn, wr.len > MTU && wr.opcode == IBV_WR_RDMA_READ ?
+			    (wr.len + MTU - 1) / MTU : 1);
 	fill_request(client, &wr, &rq);
 	return rq;
 }

@@ -57,6 +57,31 @@ CASE(lost, all_but_the_first, "4 retransmission", "what was answered is not sent
 	expect_successes(_metadata, client, 2);
 }
 
+CASE(lost, behind_a_half_answered_read, "4 retransmission",
+     "byte-identical behind a READ of which the second half is asked for again")
+{
+	struct client *client = &self->client;
+	struct packet rq[2], half;
+
+	rq[0] = post_and_expect(_metadata, client,
+				wr_to(IBV_WR_RDMA_READ, REMOTE_VA, 2 * MTU));
+	rq[1] = post_and_expect(_metadata, client, variant->make());
+	half = response(client, &rq[0]);
+	half.opcode = ROCE_RC_READ_RESPONSE_FIRST;
+	half.payload_len = MTU;
+	peer_send(&half);
+
+	rq[0].psn = psn_add(rq[0].psn, 1);
+	rq[0].va += MTU;
+	rq[0].dmalen -= MTU;
+	expect_retransmission(_metadata, rq, 2);
+	half.opcode = ROCE_RC_READ_RESPONSE_LAST;
+	half.psn = rq[0].psn;
+	peer_send(&half);
+	respond(client, &rq[1]);
+	expect_successes(_metadata, client, 1);
+}
+
 CASE(lost, rnr_of_a_neighbour_behind, "3 completion",
      "an RNR NAK of the SEND behind it is no response to it")
 {

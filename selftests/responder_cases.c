@@ -383,6 +383,42 @@ CASE(verb, duplicates_of_all_kinds, "4 duplicates",
 		answered_again(_metadata, rig, &rq[i], &answer[i]);
 }
 
+/* The two packets of the answer to a READ of two MTUs; its MSN as expect_again() has it. */
+static void expect_long_read(struct __test_metadata *_metadata, struct rig *rig,
+			     const struct packet *read, __u32 msn)
+{
+	struct packet part = {
+		.opcode = ROCE_RC_READ_RESPONSE_FIRST, .qpn = rig->flow.qp.peer_qpn,
+		.psn = read->psn, .msn = msn, .payload_len = MTU,
+	};
+
+	memcpy(part.payload, model_at(rig, read->va), MTU);
+	expect_again(_metadata, rig, &part);
+	part.opcode = ROCE_RC_READ_RESPONSE_LAST;
+	part.psn = psn_add(part.psn, 1);
+	memcpy(part.payload, model_at(rig, read->va + MTU), MTU);
+	expect_again(_metadata, rig, &part);
+}
+
+CASE(verb, beside_a_long_read, "4 duplicates",
+     "a READ of two packets and its duplicate keep their PSNs and resource, and so does it")
+{
+	struct rig *rig = &self->rig;
+	struct packet read = read_only(rig), rq = variant->make(rig), answer;
+
+	read.dmalen = 2 * MTU;
+	send_raw(&rig->flow, &read);
+	rig->flow.psn = psn_add(rig->flow.psn, 2);
+	rig->flow.msn++;
+	expect_long_read(_metadata, rig, &read, 1);
+	answer = serve(_metadata, rig, &rq);
+	send_again(&read);
+	/* The duplicate reads what is there now. */
+	expect_long_read(_metadata, rig, &read, 1);
+	answered_again(_metadata, rig, &rq, &answer);
+	served(_metadata, rig, variant->make(rig));
+}
+
 /*
  * The next answer does not pass for one to @rq; it is no answer to it, but that of a READ sent
  * after it.

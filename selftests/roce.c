@@ -37,13 +37,15 @@ __u32 roce_icrc(const void *ip, size_t len)
 
 __u32 roce_icrc_legacy(const void *ip, size_t len)
 {
-	size_t bth = offsetof(struct headers, bth);
-	size_t headers = sizeof(struct headers) + sizeof(struct roce_feth) +
-			 sizeof(struct roce_reth);
+	const size_t flush_headers = sizeof(struct headers) + sizeof(struct roce_feth) +
+				     sizeof(struct roce_reth);
+	const struct headers *head = ip;
+	size_t first_run = len;
 
-	/* The first run ends with the headers: a FLUSH has no payload, but a test may add one. */
-	return crc32(roce_icrc(ip, len < headers ? len : headers),
-		     (const char *)ip + bth, len - bth);
+	/* A FLUSH has no payload, but a test may give it one: only the second run covers that. */
+	if (len > flush_headers && head->bth.opcode == ROCE_RC_FLUSH)
+		first_run = flush_headers;
+	return crc32(roce_icrc(ip, first_run), &head->bth, len - offsetof(struct headers, bth));
 }
 
 __u32 roce_icrc_get(const void *ip, size_t len)
