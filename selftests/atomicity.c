@@ -20,8 +20,10 @@
  *    1, 2, ..., each once;
  *  - no lost store: once an ATOMIC WRITE has completed, nobody finds an older generation;
  *  - nothing goes back: whoever looks twice finds the same or more;
- *  - release: the data that a thread wrote before its word says generation N are of generation N,
- *    or newer, for everybody who has read N, by the CPU or by READ.
+ *  - release: the data that a thread wrote before its word says generation N are of generation N
+ *    for everybody who has read N, by the CPU or by READ.  There are two places for them, used in
+ *    turn: that of N is written to again after N + 1 was stored.  So it counts what is read there
+ *    between two looks at the word that both find N.
  */
 #include <err.h>
 #include <errno.h>
@@ -37,16 +39,17 @@
 #include "prng.h"
 
 #define DEVICE		"rxe0"
+#define GID		1	/* that of IPv4 in the guests of rxe-vm */
 #define MAX_THREADS	8
 #define COUNT_BITS	16
 #define BOTH_HALVES	0x100000001ull
 #define DATA		96	/* numbers, written before each ATOMIC WRITE: some cache lines */
 #define DEPTH		16
 
-/* What is fought for; by itself on its cache lines, and the data far away from the word. */
+/* What is fought for; the word is by itself on its cache line. */
 struct shared {
 	_Atomic(__u64) word __attribute__((aligned(64)));
-	_Atomic(__u64) data[DATA] __attribute__((aligned(64)));
+	_Atomic(__u64) data[2][DATA] __attribute__((aligned(64)));
 };
 
 static struct shared shared[MAX_THREADS];
@@ -55,7 +58,7 @@ static struct ibv_pd *pd;
 static struct ibv_mr *shared_mr;
 static unsigned int threads = 4, rounds = 500;
 static atomic_uint running;
-static atomic_ullong looks;
+static atomic_ullong looks, data_looks;
 
 /* The newest generation of each word whose ATOMIC WRITE has completed. */
 static _Atomic(__u32) completed[MAX_THREADS];
@@ -77,8 +80,8 @@ struct worker {
 	struct found *found;
 	size_t found_count;
 	/* What READ and Atomics bring back, and what is written. */
-	__u64 back;
-	__u64 back_data[DATA];
+	__u64 back, back_later;
+	__u64 back_data[2][DATA];
 	__u64 data[DATA];
 };
 
@@ -104,32 +107,52 @@ static __u32 look_at(unsigned int word, __u64 value, __u32 least, __u32 *seen)
 	return half;
 }
 
-static void check_data(unsigned int word, __u64 data, __u32 generation, const char *reader)
+/* @data were read while @word was of @generation. */
+static void check_data(unsigned int word, const __u64 data[DATA], __u32 generation,
+		       const char *reader)
 {
-	if (data < generation)
-		errx(1, "word %u: %s sees generation %u, but before it data of %llu", word, reader,
-		     generation, (unsigned long long)data);
+	unsigned int i;
+
+	for (i = 0; i < DATA; i++)
+		if (data[i] != generation)
+			errx(1, "word %u: %s sees generation %u, but data of %llu", word, reader,
+			     generation, (unsigned long long)data[i]);
+	data_looks++;
 }
 
 /* ---- The local reader ---- */
 
+static __u32 look_locally(unsigned int word, __u32 *seen)
+{
+	__u32 least = atomic_load(&completed[word]);
+
+	looks++;
+	return look_at(word, atomic_load_explicit(&shared[word].word, memory_order_acquire), least,
+		       seen);
+}
+
+static void look_at_both(unsigned int word, __u32 *seen)
+{
+	__u32 generation = generation_of(look_locally(word, seen));
+	__u64 data[DATA];
+	unsigned int i;
+
+	for (i = 0; i < DATA; i++)
+		data[i] = atomic_load_explicit(&shared[word].data[generation % 2][i],
+					       memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	if (generation_of(look_locally(word, seen)) == generation)
+		check_data(word, data, generation, "the CPU");
+}
+
 static void *look_on(void *arg)
 {
-	__u32 seen[MAX_THREADS] = { 0 }, least, value;
-	unsigned int word, i;
+	__u32 seen[MAX_THREADS] = { 0 };
+	unsigned int word;
 
 	while (running)
-		for (word = 0; word < threads; word++) {
-			least = atomic_load(&completed[word]);
-			value = look_at(word, atomic_load_explicit(&shared[word].word,
-								   memory_order_acquire),
-					least, &seen[word]);
-			for (i = 0; i < DATA; i++)
-				check_data(word, atomic_load_explicit(&shared[word].data[i],
-								      memory_order_relaxed),
-					   generation_of(value), "the CPU");
-			looks++;
-		}
+		for (word = 0; word < threads; word++)
+			look_at_both(word, &seen[word]);
 	return arg;
 }
 
@@ -154,7 +177,8 @@ static void *spoil(void *arg)
 			sched_yield();
 			shared[0].word = value;
 		} else {
-			shared[0].data[DATA - 1] = 0;
+			shared[0].data[0][DATA - 1] = 0;
+			shared[0].data[1][DATA - 1] = 0;
 		}
 	}
 	return NULL;
@@ -192,10 +216,10 @@ static void connect_to_itself(struct ibv_qp *qp)
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num,
 		.max_dest_rd_atomic = DEPTH, .min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 1 } },
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = GID } },
 	};
 
-	if (ibv_query_gid(context, 1, 0, &rtr.ah_attr.grh.dgid))
+	if (ibv_query_gid(context, 1, GID, &rtr.ah_attr.grh.dgid))
 		err(1, "the GID of " DEVICE);
 	modify(qp, (struct ibv_qp_attr) {
 		.qp_state = IBV_QPS_INIT, .port_num = 1,
@@ -274,7 +298,7 @@ static void store(struct worker *me)
 	for (i = 0; i < DATA; i++)
 		me->data[i] = generation;
 	begin(me, 0);
-	ibv_wr_rdma_write(me->qp, shared_mr->rkey, (uintptr_t)mine->data);
+	ibv_wr_rdma_write(me->qp, shared_mr->rkey, (uintptr_t)mine->data[generation % 2]);
 	set_sge(me, me->data, sizeof(me->data));
 	me->qp->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_atomic_write(me->qp, shared_mr->rkey, (uintptr_t)&mine->word, &value);
@@ -315,22 +339,23 @@ static void cmp_swap(struct worker *me, unsigned int word)
 		keep_found(me, word, value);
 }
 
-/* The word, then the data: in one post. */
+/* The word, then the data, then the word again: in one post. */
 static void read_both(struct worker *me, unsigned int word)
 {
-	__u32 least = atomic_load(&completed[word]), value;
-	unsigned int i;
+	__u32 least = atomic_load(&completed[word]), generation;
 
 	begin(me, 0);
 	ibv_wr_rdma_read(me->qp, shared_mr->rkey, (uintptr_t)&shared[word].word);
 	set_sge(me, &me->back, 8);
-	me->qp->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_rdma_read(me->qp, shared_mr->rkey, (uintptr_t)shared[word].data);
 	set_sge(me, me->back_data, sizeof(me->back_data));
+	me->qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_read(me->qp, shared_mr->rkey, (uintptr_t)&shared[word].word);
+	set_sge(me, &me->back_later, 8);
 	finish(me);
-	value = look_at(word, me->back, least, &me->seen[word]);
-	for (i = 0; i < DATA; i++)
-		check_data(word, me->back_data[i], generation_of(value), "READ");
+	generation = generation_of(look_at(word, me->back, least, &me->seen[word]));
+	if (generation_of(look_at(word, me->back_later, least, &me->seen[word])) == generation)
+		check_data(word, me->back_data[generation % 2], generation, "READ");
 }
 
 static void *work(void *arg)
@@ -409,9 +434,9 @@ static void check_all(const struct worker *workers)
 	check_counts(all, n);
 	for (i = 0; i < threads; i++)
 		check_end(all, n, i);
-	printf("# %u threads: %u ATOMIC WRITE, %zu increments, %llu looks\n", threads, stores, n,
-	       looks);
-	if (!stores || n < rounds * threads || !looks)
+	printf("# %u threads: %u ATOMIC WRITE, %zu increments, %llu looks, %llu at data, too\n",
+	       threads, stores, n, looks, data_looks);
+	if (!stores || n < rounds * threads || !looks || data_looks < rounds)
 		errx(1, "that is too little to show anything");
 }
 

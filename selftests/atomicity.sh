@@ -31,7 +31,7 @@ four_queue_pairs_and_a_local_reader() { threads 4; }
 
 a_torn_value_is_noticed() { notices torn 'word 0 is torn'; }
 a_lost_update_is_noticed() { notices lost 'word 0 goes back\|word 0: generation .* was stored\|word 0: an update was lost'; }
-data_behind_their_word_are_noticed() { notices early 'word 0: .* sees generation .*, but before it data of 0'; }
+data_behind_their_word_are_noticed() { notices early 'word 0: .* sees generation .*, but data of 0'; }
 
 # shellcheck disable=SC2034 # for run_suite
 cases=(
