@@ -332,12 +332,12 @@ FIXTURE(race) {
 	struct client client;
 	struct send_ring ring;
 	pthread_t racer;
-	struct rxe_send_wqe *_Atomic target;	/* NULL: rest */
 	atomic_bool busy, stop;
 	unsigned int sent, refused;
 };
 
-/* How often the racer has flipped a WQE. */
+/* What the racer flips, NULL: nothing; and how often it has done so. */
+static struct rxe_send_wqe *_Atomic target;
 static atomic_uint flips;
 
 FIXTURE_VARIANT(race) {
@@ -370,7 +370,7 @@ static void *race(void *arg)
 	stay_on_cpu(1);
 	while (!racer->race->stop) {
 		racer->race->busy = true;
-		wqe = racer->race->target;
+		wqe = target;
 		if (wqe) {
 			back = !back;
 			racer->flip(wqe, back);
@@ -411,7 +411,6 @@ FIXTURE_SETUP(race)
 {
 	client_open(&self->client, &RXE_QP_DEFAULT);
 	memset(self->client.end.memory, 0x11, MEMORY_LEN);
-	self->target = NULL;
 	self->busy = self->stop = false;
 	self->sent = self->refused = 0;
 	stay_on_cpu(0);
@@ -452,24 +451,25 @@ static void expect_no_leak(struct __test_metadata *_metadata, const struct frame
 	ASSERT_EQ(ICRC_CONFORMING, frame->icrc);
 }
 
-/* The race is on before the kernel is told. */
-static void await_flips(void)
+/* The race is on before the kernel is told, but after libibverbs is done with the WQE. */
+static void start_race(struct rxe_send_wqe *wqe)
 {
 	unsigned int start = flips;
 
+	target = wqe;
 	while (flips - start < 2)
 		;
 }
 
-static void prepare_plain(struct rxe_send_wqe *wqe __attribute__((unused)))
+static void prepare_plain(struct rxe_send_wqe *wqe)
 {
-	await_flips();
+	start_race(wqe);
 }
 
 static void prepare_inline(struct rxe_send_wqe *wqe)
 {
 	make_inline(wqe);
-	await_flips();
+	start_race(wqe);
 }
 
 static void race_once(struct __test_metadata *_metadata, FIXTURE_DATA(race) *self,
@@ -483,7 +483,6 @@ static void race_once(struct __test_metadata *_metadata, FIXTURE_DATA(race) *sel
 	send_ring_open(&self->ring);
 	/* All of the WQE is the program's own, and may be sent. */
 	memset(send_ring_next(&self->ring), 0x11, sizeof(struct rxe_send_wqe) + INLINE_BYTES);
-	self->target = send_ring_next(&self->ring);
 	post_spoilt(_metadata, client, &self->ring, make(), prepare);
 	if (next_is_completion(_metadata, client, &frame, &wc)) {
 		self->refused++;
@@ -494,7 +493,7 @@ static void race_once(struct __test_metadata *_metadata, FIXTURE_DATA(race) *sel
 		self->sent++;
 		expect_no_leak(_metadata, &frame);
 	}
-	self->target = NULL;
+	target = NULL;
 	while (self->busy)
 		;
 	if (ibv_destroy_qp(client->line.qp.qp))
