@@ -90,13 +90,18 @@ rxe0_is_active_and_gid_1_is_ipv4() {
 	((${uptime%.*} < 10 * scale)) || fail "that is too long"
 }
 
-guest_killed_from_outside_is_lost() {
-	local pid qemu status=0
+# Sets pid and qemu, of a run whose command has begun and does not end by itself.
+start_endless_run() {
 	mkfifo "$work/pipe"
 	"$root/qemu-scripts/rxe-vm" run --name "lab-$case_name" -- sh -c 'echo started; exec sleep 1000' >"$work/pipe" 2>"$work/stderr" &
 	pid=$!
 	read -r <"$work/pipe"
 	qemu=$(qemu_of "$pid")
+}
+
+guest_killed_from_outside_is_lost() {
+	local pid qemu status=0
+	start_endless_run
 	kill -KILL "$qemu"
 	wait "$pid" || status=$?
 	((status == 3)) || fail "exit status $status, not 3"
@@ -112,11 +117,7 @@ hang_meets_its_deadline_and_is_lost() {
 
 qemu_dies_with_the_lab() {
 	local pid qemu
-	mkfifo "$work/pipe"
-	"$root/qemu-scripts/rxe-vm" run --name "lab-$case_name" -- sh -c 'echo started; exec sleep 1000' >"$work/pipe" 2>"$work/stderr" &
-	pid=$!
-	read -r <"$work/pipe"
-	qemu=$(qemu_of "$pid")
+	start_endless_run
 	kill -KILL "$pid"
 	is_gone "$qemu" || fail "QEMU still runs"
 }

@@ -9,6 +9,8 @@ set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
 cd "$here/.."
+# shellcheck source=qemu-scripts/run-folder.sh
+. qemu-scripts/run-folder.sh
 base=${BASE:-v6.1}
 tree=build/$base-mutants/src
 out=build/$base-mutants
@@ -44,8 +46,8 @@ red() {
 	sed -n 's/^ *not ok [0-9]* //p' "$ktap"
 }
 
-folder=$(mktemp -d -p "${RXE_OUT:-build/out}" mutants.XXXXXX)
-export RXE_OUT=$PWD/$folder
+folder=$(make_run_folder "${RXE_OUT:-build/out}" mutants)
+export RXE_OUT=$folder
 select_mutants "$@"
 make_tree
 
