@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 # What the scripts of this folder share.  They run from the top of the project, as the Makefile does.
 
+. scripts/progress.sh
+
 say() { printf '%s\n' "$*"; }
 die() { printf 'rxe-mpe: error: %s\n' "$*" >&2; exit 1; }
 
@@ -13,20 +15,6 @@ need_space() {
 	((free >= $2)) || die "$1 has $free MiB free, $2 MiB are needed: free some space or move it to a larger disk"
 }
 
-# On a terminal, the newest line of stdin, rewritten in place; in a log, nothing.
-show_newest_line() {
-	local line width
-	if [[ -t 1 ]]; then
-		width=$(tput cols 2>/dev/null || echo 80)
-		while IFS= read -r line; do
-			printf '\r\033[K%.*s' "$((width - 1))" "${line//[^[:print:]]/ }"
-		done
-		printf '\r\033[K'
-	else
-		cat >/dev/null
-	fi
-}
-
 # logged LOG CMD...: the output of CMD goes to the end of LOG; of a failure, its tail is shown.
 logged() {
 	local log=$1
@@ -35,4 +23,14 @@ logged() {
 		tail -n 25 "$log" >&2
 		die "\`$*\` failed; the whole log is $log"
 	fi
+}
+
+AUTHOR_NAME=rxe-mpe AUTHOR_MAIL=rxe-mpe@localhost
+# The user's own git settings must change neither what applies nor how it is exported.
+plain_git() {
+	export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 LC_ALL=C
+	# shellcheck disable=SC2046 # a list of words
+	unset $(git rev-parse --local-env-vars)
+	export GIT_AUTHOR_NAME=$AUTHOR_NAME GIT_AUTHOR_EMAIL=$AUTHOR_MAIL
+	export GIT_COMMITTER_NAME=$AUTHOR_NAME GIT_COMMITTER_EMAIL=$AUTHOR_MAIL
 }

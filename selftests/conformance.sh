@@ -38,7 +38,6 @@ parse_arguments() {
 # run_guest [--after CASE]: the cases, or those behind CASE.
 run_guest() {
 	"$root/qemu-scripts/rxe-vm" run "${vm_options[@]}" -- \
-		env "KSFT_TIMEOUT_SCALE=${RXE_TIME_SCALE:-1}" \
 		"$program" "${options[@]}" "$@" "${patterns[@]}" 2>&1
 }
 

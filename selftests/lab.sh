@@ -11,6 +11,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(dirname "$here")
 # shellcheck source=selftests/ktap.sh
 . "$here/ktap.sh"
+# shellcheck source=qemu-scripts/variant.sh
+. "$root/qemu-scripts/variant.sh"
 
 # lab STATUS ARG...: runs rxe-vm and wants this exit status.  (The search for
 # leaks would take a debug kernel ten seconds each time, and is not at issue.)  Its output is in
@@ -159,6 +161,16 @@ pair_runs_programs_that_know_nothing_of_it() {
 	verdict_is pass
 }
 
+each_side_has_its_rdma_core() {
+	mkdir "$work/core"
+	ln -s "$root/build/rdma-core/lib" "$work/core/lib"
+	lab 0 pair --server-rdma-core "$work/core" --server 'echo "$LD_LIBRARY_PATH, $PATH"; rxe-ready' \
+		--client 'echo "$LD_LIBRARY_PATH, $PATH"'
+	[[ $stdout == "$root/build/rdma-core/lib"*" $root/build/rdma-core/bin:"* ]] || fail "the client's is not the default"
+	says "server: $work/core/lib"
+	says " $work/core/bin:"
+}
+
 pair_has_the_clients_status() {
 	lab 6 pair --server 'rxe-ready; sleep 1000' --client 'exit 6'
 	verdict_is "fail: the client's command ended with status 6"
@@ -203,6 +215,11 @@ nvdimm_outlives_a_power_cut() {
 	[[ $stdout == "b'kept'" ]] || fail "'$stdout' was kept"
 }
 
+client_cuts_the_servers_power() {
+	lab 0 pair --server 'rxe-ready; exec sleep 1000' --client rxe-kill-server
+	verdict_is pass
+}
+
 share_is_written() {
 	mkdir "$work/share"
 	lab 0 run --share "$work/share" -- sh -c 'echo hello >"$1/file"; ! echo x 2>/dev/null >"$2"' sh "$work/share" "$work/share/../no/such"
@@ -241,6 +258,7 @@ wrong_usage_is_explained() {
 		run --pmem /no/such -- true|--pmem /no/such: no such file
 		run --kernel /no/such -- true|--kernel /no/such: no such file
 		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
+		run --rdma-core /etc -- true|--rdma-core /etc: no build of rdma-core is there
 		pair --server true|no command given: --client
 		run --server-mem 1G -- true|--server-mem: only rxe-vm pair
 	END
@@ -300,6 +318,7 @@ cases=(
 	panic_of_the_kernel_is_a_splat
 	words_of_a_command_are_no_splat
 	pair_runs_programs_that_know_nothing_of_it
+	each_side_has_its_rdma_core
 	pair_has_the_clients_status
 	pair_waits_for_rdma_listen
 	pair_fails_with_its_server
@@ -308,6 +327,7 @@ cases=(
 	server_that_does_not_end_fails
 	daemon_is_stopped
 	nvdimm_outlives_a_power_cut
+	client_cuts_the_servers_power
 	share_is_written
 	the_hosts_files_stay_as_they_are
 	two_labs_run_at_once
@@ -324,9 +344,6 @@ smoke_cases=(
 )
 
 case_name=${1-}
-# As rxe-vm does: a debug kernel is slower.
-scale=$((${DEBUG:-0} == 1 ? 4 : 1))
-scale=${RXE_TIME_SCALE:-$scale}
 work=$(mktemp -d -p "$RXE_OUT")
 chmod 755 "$work"
 trap 'rm -rf "$work"' EXIT

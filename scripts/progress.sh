@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# How far a long step is: on a terminal (stderr) one line that is rewritten in place; in a log, nothing.
+
+# rewrite TEXT: in the place of what the last rewrite wrote; no TEXT removes that.
+rewrite() {
+	[[ -t 2 ]] || return 0
+	printf '\r\033[K%.*s' $((progress_width - 1)) "${1//[^[:print:]]/ }" >&2
+}
+
+# show_newest_line: of stdin, behind the time since the start and the number of lines.
+show_newest_line() {
+	local line text
+	local -i start=$SECONDS lines=0 seconds=0
+	while IFS= read -r line; do
+		lines+=1 seconds=$((SECONDS - start))
+		printf -v text '%d:%02d  %d  %s' $((seconds / 60)) $((seconds % 60)) "$lines" "$line"
+		rewrite "$text"
+	done
+	rewrite ""
+}
+
+progress_width=$(tput cols 2>/dev/null || echo 80)
