@@ -3,10 +3,11 @@
  * Is an ATOMIC WRITE atomic?  Several threads, each with a queue pair of its own on the device rxe0
  * of this machine, store to the same words and count in them, while others look on.
  *
- *	atomicity [THREADS [ROUNDS [torn | lost | early]]]
+ *	atomicity [THREADS [ROUNDS [torn | lost | early | slow]]]
  *
- * With a third argument, a saboteur breaks one of the rules below by means of the CPU, and that has
- * to be noticed.
+ * With one of the first three words, a saboteur breaks one of the rules below by means of the CPU, and
+ * that has to be noticed.  With the last the kernel module slow_words, which is loaded, makes the
+ * kernel slow on the words, up to four.
  *
  * Each thread has a word, and only it stores there, by ATOMIC WRITE: the generation, which grows,
  * with a count of 0.  All threads count in all words, by FETCH ADD and CMP SWAP:
@@ -27,6 +28,7 @@
  */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sched.h>
@@ -35,6 +37,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "prng.h"
 
@@ -440,8 +443,36 @@ static void check_all(const struct worker *workers)
 		errx(1, "that is too little to show anything");
 }
 
+/* Where @address is in physical memory; it is pinned there. */
+static __u64 physical_address(const void *address)
+{
+	const __u64 page_size = sysconf(_SC_PAGESIZE), at = (uintptr_t)address;
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	__u64 entry;
+
+	if (fd < 0 || pread(fd, &entry, sizeof(entry), at / page_size * sizeof(entry)) != sizeof(entry))
+		err(1, "/proc/self/pagemap");
+	close(fd);
+	return (entry & ((1ull << 55) - 1)) * page_size + at % page_size;
+}
+
+static void slow_down(void)
+{
+	const char *path = "/sys/module/slow_words/parameters/word";
+	unsigned int i;
+	int fd = open(path, O_WRONLY);
+
+	for (i = 0; i < threads; i++)
+		if (dprintf(fd, "0x%llx", (unsigned long long)physical_address(&shared[i].word)) < 0)
+			err(1, "%s", path);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
+	const char *how = argc > 3 ? argv[3] : "";
+	const bool slow = !strcmp(how, "slow");
+	const bool spoilt = *how && !slow;
 	static struct worker workers[MAX_THREADS];
 	pthread_t reader, saboteur;
 	unsigned int i;
@@ -461,9 +492,11 @@ int main(int argc, char **argv)
 		workers[i].prng = prng_of_seed(i);
 		open_worker(&workers[i]);
 	}
+	if (slow)
+		slow_down();
 	running = true;
 	if (pthread_create(&reader, NULL, look_on, NULL) ||
-	    (argc > 3 && pthread_create(&saboteur, NULL, spoil, argv[3])))
+	    (spoilt && pthread_create(&saboteur, NULL, spoil, argv[3])))
 		errx(1, "no thread");
 	for (i = 0; i < threads; i++)
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
@@ -472,7 +505,7 @@ int main(int argc, char **argv)
 		pthread_join(workers[i].thread, NULL);
 	running = false;
 	pthread_join(reader, NULL);
-	if (argc > 3)
+	if (spoilt)
 		pthread_join(saboteur, NULL);
 	check_all(workers);
 	return 0;

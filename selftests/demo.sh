@@ -12,10 +12,12 @@
 
 set -euo pipefail
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
+here=$(dirname "$(readlink -f "$0")")
+root=$(dirname "$here")
 # shellcheck source=qemu-scripts/run-folder.sh
 . "$root/qemu-scripts/run-folder.sh"
-lab=$root/qemu-scripts/rxe-vm
+# shellcheck source=selftests/log-guests.sh
+. "$here/log-guests.sh"
 text=$root/build/${BASE:-v6.1}/src/MAINTAINERS
 records=${1:-5000}
 
@@ -32,21 +34,6 @@ check_input() {
 			die "there is no build/selftests/$program: run \`make selftests\`"
 	done
 	type -P tshark >/dev/null || die "there is no tshark: run \`make deps\`"
-}
-
-# The client ends, and at once the server's guest loses its power: --kill-server.
-append() {
-	# shellcheck disable=SC2016 # the guests expand these
-	"$lab" pair --name append --kill-server \
-		--server-pmem "$folder/nvdimm:64M" --client-share "$folder/share" \
-		--server 'remote-log-target "$RXE_ADDR" /dev/dax0.0' \
-		--client "$(printf 'remote-log-append "$RXE_PEER_ADDR" %q %q %q' \
-			"$text" "$records" "$folder/share/acknowledged")"
-}
-
-check() {
-	"$lab" run --name check --pmem "$folder/nvdimm" -- \
-		remote-log-check /dev/dax0.0 "$text" "$acknowledged"
 }
 
 # "OPCODE PSN" of each RoCE packet that the initiator sent or got, in order
@@ -88,8 +75,8 @@ report() {
 	local count opcode trips
 	packets >"$folder/packets"
 	trips=$(round_trips <"$folder/packets")
-	row "$acknowledged" "records acknowledged, and found again after the power cut"
-	row "$(head -n "$acknowledged" "$text" | wc -c)" "bytes of text in them"
+	row "$(acknowledged)" "records acknowledged, and found again after the power cut"
+	row "$(head -n "$(acknowledged)" "$text" | wc -c)" "bytes of text in them"
 	row "$trips" "round trips per append (4 if each step were waited for)"
 	echo
 	echo "  packets  (one append more than records: the log itself is made the same way)"
@@ -107,16 +94,16 @@ report() {
 check_input
 folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" demo)
 export RXE_OUT=$folder
-mkdir "$folder/share"
+work=$folder/log
+mkdir "$work"
 
 echo "A crash-safe log in the persistent memory of another machine."
 echo "Each append is one post of four requests: WRITE record, FLUSH, ATOMIC WRITE tail, FLUSH."
 
 step "Two guests boot, and the initiator appends $records lines of MAINTAINERS to the target's log"
-append
-acknowledged=$(<"$folder/share/acknowledged")
-step "The target's power is cut; $acknowledged records have been acknowledged"
+log_pair append "$serve_log" "$(append_lines "$text" "$records")"
+step "The target's power is cut; $(acknowledged) records have been acknowledged"
 echo "It boots again on the same NVDIMM, and what is there is compared with the text."
-check
+log_recovery check "$(check_log "$text" "$(acknowledged)")"
 step "Result"
 report

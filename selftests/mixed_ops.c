@@ -3,8 +3,11 @@
  * All operations of an RC queue pair, mixed by chance and many at once, against a model.
  *
  *	mixed_ops target ADDRESS DEVICE			lends a device DAX until it is killed
- *	mixed_ops initiator ADDRESS OPERATIONS SEED MODEL
+ *	mixed_ops initiator ADDRESS OPERATIONS SEED MODEL [KIND...]
  *	mixed_ops compare DEVICE MODEL			is the device's content that of the model?
+ *
+ * KIND is send, write, read, flush, atomic-write, fetch-add or cmp-swap; all of them if none is given.
+ * ACK_TIMEOUT in the environment is when to send again, as in struct ibv_qp_attr.
  *
  * The initiator keeps a model of the target's memory: each operation that it posts it also executes
  * there.  A queue pair executes its operations in order, so the model knows what each READ, FETCH
@@ -29,17 +32,29 @@
 #define WINDOW		32	/* all that is on its way */
 #define BLOCK		4096	/* more than one packet, so that a part of a message can get lost */
 #define BLOCKS		64
-#define MEMORY		(BLOCKS * BLOCK)
+#define RECEIVES	64	/* blocks for what is sent, behind the others, taken in turn */
+#define MEMORY		((BLOCKS + RECEIVES) * BLOCK)
 #define RIGHTS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
 			 IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT)
 
-/* As in struct ibv_qp_attr, 16 ms: most of what is lost is found out by what follows it. */
+/* 16 ms: most of what is lost is found out by what follows it. */
 #define ACK_TIMEOUT	12
 
-enum kind { WRITE, READ, FLUSH, ATOMIC_WRITE, FETCH_ADD, CMP_SWAP, KINDS };
+enum kind { SEND, WRITE, READ, FLUSH, ATOMIC_WRITE, FETCH_ADD, CMP_SWAP, KINDS };
+
+static const char *const name_of[KINDS] = {
+	[SEND]		= "send",
+	[WRITE]		= "write",
+	[READ]		= "read",
+	[FLUSH]		= "flush",
+	[ATOMIC_WRITE]	= "atomic-write",
+	[FETCH_ADD]	= "fetch-add",
+	[CMP_SWAP]	= "cmp-swap",
+};
 
 static const enum ibv_wc_opcode completion_of[KINDS] = {
+	[SEND]		= IBV_WC_SEND,
 	[WRITE]		= IBV_WC_RDMA_WRITE,
 	[READ]		= IBV_WC_RDMA_READ,
 	[FLUSH]		= IBV_WC_FLUSH,
@@ -62,10 +77,13 @@ struct initiator {
 	struct ibv_qp_ex *qp;
 	struct log_region region;
 	struct prng prng;
+	enum kind kinds[KINDS];		/* to choose from */
+	unsigned int num_kinds;
 	struct operation operations[WINDOW];
 	struct ibv_mr *mr;
 	__u64 posted, completed;
 	__u64 count[KINDS];
+	__u64 persistent;		/* of the FLUSHes */
 	unsigned int reads[BLOCKS];	/* that are on their way */
 	char model[MEMORY] __attribute__((aligned(8)));
 };
@@ -96,11 +114,18 @@ static struct rdma_cm_id *make_id(const char *address, int flags)
 	return id;
 }
 
+static void receive(struct rdma_cm_id *id, struct ibv_mr *blocks, unsigned int n)
+{
+	check(rdma_post_recv(id, NULL, (char *)blocks->addr + n % RECEIVES * BLOCK, BLOCK, blocks),
+	      "rdma_post_recv");
+}
+
 static int target(const char *address, const char *device)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = 1, .max_recv_wr = RECEIVES, .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 	};
 	struct rdma_cm_id *listener = make_id(address, RAI_PASSIVE), *id;
 	struct log_region region = { };
@@ -108,7 +133,9 @@ static int target(const char *address, const char *device)
 		.private_data = &region, .private_data_len = sizeof(region),
 		.responder_resources = DEPTH, .initiator_depth = DEPTH, .rnr_retry_count = 7,
 	};
-	struct ibv_mr *mr;
+	struct ibv_mr *mr, *blocks;
+	struct ibv_wc wc;
+	unsigned int n;
 	size_t size;
 
 	region.addr = (uintptr_t)log_map(device, O_RDWR, &size);
@@ -120,10 +147,18 @@ static int target(const char *address, const char *device)
 		err(1, "ibv_reg_mr of %s", device);
 	region.rkey = mr->rkey;
 	region.size = MEMORY;
+	/* The same memory by a key that permits no FLUSH. */
+	blocks = ibv_reg_mr(id->pd, (char *)mr->addr + BLOCKS * BLOCK, RECEIVES * BLOCK,
+			    IBV_ACCESS_LOCAL_WRITE);
+	if (!blocks)
+		err(1, "ibv_reg_mr to receive into %s", device);
 	check(rdma_create_qp(id, id->pd, &attr), "rdma_create_qp");
+	for (n = 0; n < RECEIVES; n++)
+		receive(id, blocks, n);
 	check(rdma_accept(id, &param), "rdma_accept");
-	pause();
-	return 1;
+	while (rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
+		receive(id, blocks, n++);
+	errx(1, "the connection is lost");
 }
 
 static void connect_to(struct initiator *me, const char *address)
@@ -133,7 +168,8 @@ static void connect_to(struct initiator *me, const char *address)
 		.cap = { .max_send_wr = WINDOW, .max_recv_wr = 1, .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 		.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE |
+		.send_ops_flags = IBV_QP_EX_WITH_SEND |
+				  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE |
 				  IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE |
 				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 				  IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
@@ -143,7 +179,8 @@ static void connect_to(struct initiator *me, const char *address)
 		.retry_count = 7,	/* Soft-RoCE takes it for endless */
 		.rnr_retry_count = 7,
 	};
-	__u8 timeout = ACK_TIMEOUT;
+	const char *asked = getenv("ACK_TIMEOUT");
+	__u8 timeout = asked ? log_number(asked) : ACK_TIMEOUT;
 
 	me->id = make_id(address, 0);
 	check(rdma_set_option(me->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
@@ -166,9 +203,13 @@ static unsigned int choose_block(struct initiator *me, enum kind kind)
 {
 	unsigned int block;
 
+	if (kind == SEND)
+		return BLOCKS + me->count[SEND] % RECEIVES;
+	if (kind == FLUSH)
+		return prng_below(&me->prng, BLOCKS + RECEIVES);
 	do
 		block = prng_below(&me->prng, BLOCKS);
-	while (kind != READ && kind != FLUSH && me->reads[block]);
+	while (kind != READ && me->reads[block]);
 	return block;
 }
 
@@ -180,13 +221,14 @@ static unsigned int choose_range(struct initiator *me, struct operation *op)
 		return prng_below(&me->prng, BLOCK / 8) * 8;
 	}
 	op->len = 1 + prng_below(&me->prng, prng_once_in(&me->prng, 4) ? BLOCK : 64);
-	return prng_below(&me->prng, BLOCK - op->len + 1);
+	return op->kind == SEND ? 0 : prng_below(&me->prng, BLOCK - op->len + 1);
 }
 
 static void post_flush(struct initiator *me, struct operation *op, __u64 va)
 {
 	__u32 type = 1 + prng_below(&me->prng, 3);
 
+	me->persistent += !!(type & IBV_FLUSH_PERSISTENT);
 	if (prng_once_in(&me->prng, 4))
 		ibv_wr_flush(me->qp, me->region.rkey, 0, 0, type, IBV_FLUSH_MR);
 	else
@@ -206,11 +248,15 @@ static void perform(struct initiator *me, struct operation *op)
 	memcpy(&old, place, sizeof(old));
 	value = (__u64)prng_next(&me->prng) << 32 | prng_next(&me->prng);
 	switch (op->kind) {
+	case SEND:
 	case WRITE:
 		for (i = 0; i < op->len; i++)
 			op->buffer[i] = prng_next(&me->prng);
 		memcpy(place, op->buffer, op->len);
-		ibv_wr_rdma_write(me->qp, rkey, va);
+		if (op->kind == SEND)
+			ibv_wr_send(me->qp);
+		else
+			ibv_wr_rdma_write(me->qp, rkey, va);
 		break;
 	case READ:
 		memset(op->buffer, 0, op->len);
@@ -281,25 +327,43 @@ static void write_model(struct initiator *me, const char *path)
 		err(1, "%s", path);
 }
 
-static int initiator(const char *address, __u64 operations, __u64 seed, const char *path)
+static enum kind kind_of(const char *name)
 {
-	static struct initiator me;
+	enum kind kind = 0;
 
+	while (strcmp(name, name_of[kind]))
+		if (++kind == KINDS)
+			errx(2, "%s: no such operation", name);
+	return kind;
+}
+
+static int initiator(const char *address, __u64 operations, __u64 seed, const char *path,
+		     char **kinds)
+{
+	static struct initiator me = {
+		.kinds = { FLUSH, SEND, WRITE, READ, ATOMIC_WRITE, FETCH_ADD, CMP_SWAP },
+	};
+
+	for (; kinds[me.num_kinds]; me.num_kinds++)
+		me.kinds[me.num_kinds] = kind_of(kinds[me.num_kinds]);
+	if (!me.num_kinds)
+		me.num_kinds = KINDS;
 	me.prng = prng_of_seed(seed);
 	connect_to(&me, address);
-	/* The first and the last is a FLUSH, so that there is one even in the shortest run. */
+	/* The first kind, FLUSH unless told otherwise, is there even in the shortest run. */
 	while (me.posted < operations) {
 		if (me.posted - me.completed == WINDOW)
 			complete(&me);
 		post(&me, me.posted && me.posted + 1 < operations ?
-		     prng_below(&me.prng, KINDS) : FLUSH);
+		     me.kinds[prng_below(&me.prng, me.num_kinds)] : me.kinds[0]);
 	}
 	while (me.completed < me.posted)
 		complete(&me);
 	write_model(&me, path);
-	printf("# SEED=%llu: %llu WRITE, %llu READ, %llu FLUSH, %llu ATOMIC WRITE, ", seed,
-	       me.count[WRITE], me.count[READ], me.count[FLUSH], me.count[ATOMIC_WRITE]);
-	printf("%llu FETCH ADD, %llu CMP SWAP\n", me.count[FETCH_ADD], me.count[CMP_SWAP]);
+	printf("# SEED=%llu: %llu SEND, %llu WRITE, %llu READ, %llu FLUSH (%llu persistent), ", seed,
+	       me.count[SEND], me.count[WRITE], me.count[READ], me.count[FLUSH], me.persistent);
+	printf("%llu ATOMIC WRITE, %llu FETCH ADD, %llu CMP SWAP\n", me.count[ATOMIC_WRITE],
+	       me.count[FETCH_ADD], me.count[CMP_SWAP]);
 	return 0;
 }
 
@@ -326,8 +390,9 @@ int main(int argc, char **argv)
 		return target(argv[2], argv[3]);
 	if (argc == 4 && !strcmp(argv[1], "compare"))
 		return compare(argv[2], argv[3]);
-	if (argc == 6 && !strcmp(argv[1], "initiator"))
-		return initiator(argv[2], log_number(argv[3]), log_number(argv[4]), argv[5]);
+	if (argc >= 6 && argc <= 6 + KINDS && !strcmp(argv[1], "initiator"))
+		return initiator(argv[2], log_number(argv[3]), log_number(argv[4]), argv[5],
+				 argv + 6);
 	errx(2, "usage: mixed_ops target ADDRESS DEVICE | "
-		"initiator ADDRESS OPERATIONS SEED MODEL | compare DEVICE MODEL");
+		"initiator ADDRESS OPERATIONS SEED MODEL [KIND...] | compare DEVICE MODEL");
 }

@@ -2,12 +2,12 @@
 /*
  * The initiator of the remote log: appends lines of a text to it.
  *
- *	remote-log-append ADDRESS TEXT RECORDS ACKNOWLEDGED
+ *	remote-log-append ADDRESS TEXT RECORDS ACKNOWLEDGED [STEP]
  *
  * ADDRESS is the target's.  The log goes on where it ended, or is made if there is none: its record
- * n is line n + 1 of the file TEXT, and RECORDS more are appended.  How many the log then holds for
- * sure, whatever happens to the target, goes to the file ACKNOWLEDGED, also if the target is lost
- * on the way.
+ * n is line n + 1 of the file TEXT, and RECORDS more are appended; a line is printed when STEP more
+ * (a tenth of RECORDS) are acknowledged.  How many the log then holds for sure, whatever happens to
+ * the target, goes to the file ACKNOWLEDGED, also if the target is lost on the way.
  *
  * See publish() for the heart of it.
  */
@@ -30,6 +30,13 @@
 #define CREDITS_PER_APPEND	3
 #define REQUESTS_PER_APPEND	4
 #define MAX_APPENDS		(DEPTH / CREDITS_PER_APPEND)
+
+/*
+ * 4.096 us times 2 to the power of this, 0.13 s, is how long an answer may take; after RETRIES more
+ * attempts the target is given up.  With rdma_cm's default that would take 17 s.
+ */
+#define ACK_TIMEOUT		15
+#define RETRIES			6	/* Soft-RoCE takes 7 for endless */
 
 /* What is sent must stay as it is until the append completes: it may have to be sent again. */
 union slot {
@@ -107,12 +114,16 @@ static void connect_to(struct log *log, const char *address)
 {
 	struct rdma_conn_param param = {
 		.initiator_depth = DEPTH,
-		.retry_count = 6,	/* Soft-RoCE takes 7 for endless */
+		.retry_count = RETRIES,
 		.rnr_retry_count = 7,
 	};
 	const struct rdma_conn_param *got;
+	__u8 ack_timeout = ACK_TIMEOUT;
 
 	log->id = resolve(address);
+	if (rdma_set_option(log->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+			    sizeof(ack_timeout)))
+		err(1, "rdma_set_option");
 	create_qp(log);
 	register_buffers(log);
 	if (rdma_connect(log->id, &param))
@@ -223,7 +234,7 @@ static void append(struct log *log, const char *line, size_t length)
 }
 
 /* Append lines of @text up to record @goal; false if the connection was lost on the way. */
-static bool append_lines(struct log *log, FILE *text, __u32 goal)
+static bool append_lines(struct log *log, FILE *text, __u32 goal, __u32 step)
 {
 	const struct log_tail *tail = &log->header.tail;
 	__u32 first = log->acknowledged;
@@ -246,7 +257,7 @@ static bool append_lines(struct log *log, FILE *text, __u32 goal)
 		if (!completed(log, IBV_WC_FLUSH))
 			return false;
 		log->acknowledged++;
-		if ((log->acknowledged - first) * 10ull % (goal - first) < 10)
+		if ((log->acknowledged - first) % step == 0)
 			printf("%u of %u records acknowledged\n", log->acknowledged, goal);
 	}
 	free(line);
@@ -264,13 +275,14 @@ static void keep_acknowledged(const char *path, __u32 records)
 int main(int argc, char **argv)
 {
 	static struct log log;
-	__u32 records;
+	__u32 records, step;
 	FILE *text;
 	bool complete;
 
-	if (argc != 5)
-		errx(1, "usage: remote-log-append ADDRESS TEXT RECORDS ACKNOWLEDGED");
+	if (argc < 5 || argc > 6)
+		errx(1, "usage: remote-log-append ADDRESS TEXT RECORDS ACKNOWLEDGED [STEP]");
 	records = log_number(argv[3]);
+	step = argc == 6 ? log_number(argv[5]) : records / 10;
 	setlinebuf(stdout);
 	text = fopen(argv[2], "r");
 	if (!text)
@@ -280,7 +292,7 @@ int main(int argc, char **argv)
 	open_log(&log);
 	printf("the log holds %u records; appending %u, up to %u at once\n", log.acknowledged,
 	       records, log.max_appends);
-	complete = append_lines(&log, text, log.acknowledged + records);
+	complete = append_lines(&log, text, log.acknowledged + records, MAX(step, 1u));
 	keep_acknowledged(argv[4], log.acknowledged);
 	if (!complete)
 		errx(1, "cut short; %u records are acknowledged", log.acknowledged);

@@ -6,13 +6,14 @@
  *
  * LOG is the device or file that holds it.  Its records must be the first lines of the file TEXT,
  * byte for byte and in order, whole, and at least as many as the initiator saw ACKNOWLEDGED.  Says
- * what it found; exit status 0 if all is well, 1 if not.
+ * what it found, also behind the tail, where anything may be; exit status 0 if all is well, 1 if not.
  */
 #include <err.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "remote-log.h"
 
@@ -37,6 +38,19 @@ static void check_record(const struct log_record *record, __u32 seq, unsigned lo
 	if (record->length != length || memcmp(record->data, line, length))
 		errx(1, "record %u is not line %u of the text: \"%.*s\"", seq, seq + 1,
 		     (int)record->length, record->data);
+}
+
+/* What a crash has left of an append whose tail it did not let come. */
+static const char *name_leftover(const struct log_record *record, size_t room)
+{
+	static const char nothing[sizeof(*record) + LOG_MAX_DATA];
+
+	if (!memcmp(record, nothing, MIN(room, sizeof(nothing))))
+		return "nothing";
+	if (room < sizeof(*record) || record->length > MIN(room - sizeof(*record), LOG_MAX_DATA) ||
+	    record->crc != log_record_crc(record))
+		return "a torn record";
+	return "a whole record";
 }
 
 int main(int argc, char **argv)
@@ -75,7 +89,8 @@ int main(int argc, char **argv)
 	if (tail.records < acknowledged)
 		errx(1, "%u records were acknowledged, only %u are there", acknowledged,
 		     tail.records);
-	printf("%u records, %u bytes: whole, in order, equal to the text; %u acknowledged\n",
-	       tail.records, tail.bytes, acknowledged);
+	printf("%u records, %u bytes: whole, in order, equal to the text; %u acknowledged; behind them: %s\n",
+	       tail.records, tail.bytes, acknowledged,
+	       name_leftover((const void *)(records + offset), size - LOG_RECORDS - offset));
 	return 0;
 }

@@ -11,6 +11,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(dirname "$here")
 # shellcheck source=selftests/ktap.sh
 . "$here/ktap.sh"
+# shellcheck source=selftests/log-guests.sh
+. "$here/log-guests.sh"
 PATH=$root/build/selftests:$PATH
 
 # All lines have 10 bytes, so all records have the same size.
@@ -112,50 +114,37 @@ memory_without_a_log_is_noticed() {
 ##############################################################################
 # In guests
 
-rxe_vm() { "$root/qemu-scripts/rxe-vm" "$1" --name "remote-log" "${@:2}"; }
-
-# append COMMAND: the initiator's COMMAND runs, then the target's power is cut.
-append() {
-	# shellcheck disable=SC2016 # for the guest
-	rxe_vm pair --kill-server --server-pmem "$work/nvdimm:64M" --client-share "$work" \
-		--server 'remote-log-target $RXE_ADDR /dev/dax0.0' --client "$1"
-}
-
-# append_lines RECORDS: an initiator's command
-append_lines() { echo "remote-log-append \$RXE_PEER_ADDR $work/text $1 $work/acknowledged"; }
-
-# recover COMMAND: in the target's guest, after the power cut
-recover() { rxe_vm run --pmem "$work/nvdimm" -- sh -c "$1"; }
-
-check_log() { echo "remote-log-check /dev/dax0.0 $work/text $1"; }
+append() { log_pair remote-log "$serve_log" "$1"; }
+recover() { log_recovery remote-log "$1"; }
 
 log_outlives_power_cuts_and_goes_on() {
-	append "$(append_lines 60)"
-	append "$(append_lines 40)"
-	[[ $(<"$work/acknowledged") == 100 ]] || fail "$(<"$work/acknowledged") acknowledged, not 100"
-	recover "$(check_log 100) && ! $(check_log 101)"
+	append "$(append_lines "$work/text" 60)"
+	append "$(append_lines "$work/text" 40)"
+	[[ $(acknowledged) == 100 ]] || fail "$(acknowledged) acknowledged, not 100"
+	recover "$(check_log "$work/text" 100) && ! $(check_log "$work/text" 101)"
 }
 
 # On the way, everything that the initiator sends gets lost.
 initiator_that_loses_its_target_keeps_what_was_acknowledged() {
 	local status=0 said
 	lines 9000 >"$work/text"
-	said=$(append "bash -c '$(append_lines 9000) | while read -r line; do
+	said=$(append "bash -c '$(append_lines "$work/text" 9000) | while read -r line; do
 			echo \$line
 			[[ \$line != 900\ * ]] || tc qdisc add dev eth0 root netem loss 100%
 		done; exit \${PIPESTATUS[0]}'" 2>&1) || status=$?
 	echo "$said"
 	((status == 1)) || fail "status $status, not 1"
 	[[ $said == *"transport retry counter exceeded"* ]] || fail "it does not say why"
-	(($(<"$work/acknowledged") >= 900)) || fail "$(<"$work/acknowledged") acknowledged"
-	recover "$(check_log "$(<"$work/acknowledged")")"
+	(($(acknowledged) >= 900)) || fail "$(acknowledged) acknowledged"
+	recover "$(check_log "$work/text" "$(acknowledged)")"
 }
 
 target_without_persistent_memory_is_refused() {
 	local said
 	truncate -s 1M "$work/dram"
 	# shellcheck disable=SC2016 # for the guest
-	said=$(rxe_vm run -- sh -c "cp $work/dram /dev/shm && remote-log-target \$RXE_ADDR /dev/shm/dram" 2>&1) &&
+	said=$("$root/qemu-scripts/rxe-vm" run --name remote-log -- \
+		sh -c "cp $work/dram /dev/shm && remote-log-target \$RXE_ADDR /dev/shm/dram" 2>&1) &&
 		fail "it serves"
 	[[ $said == *"refused: not persistent memory"* ]] || fail "$said"
 }

@@ -11,8 +11,10 @@
 #define ROCE_H
 
 #include <linux/types.h>
+#ifndef __KERNEL__
 #include <stdbool.h>
 #include <stddef.h>
+#endif
 
 #define ROCE_UDP_PORT	4791
 #define ROCE_ICRC_BYTES	4

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistence: who may register it, and what it costs, on the RDMA device of this machine, which talks
+ * to itself.  Prints KTAP.
+ *
+ *	persistence NVDIMM VIRTIO_PMEM FSDAX_FILE
+ *
+ * NVDIMM is a device DAX of more than 4 GiB, VIRTIO_PMEM one whose durability needs the host, and
+ * FSDAX_FILE a file on a file system that maps an NVDIMM.
+ *
+ * Times are those of an emulator, as a rule: only ratios of what was measured in turn are judged.
+ */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <kselftest_harness.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "remote-log.h"
+#include "verbs-end.h"
+
+#define KIB		(1ul << 10)
+#define MIB		(1ul << 20)
+#define GIB		(1ul << 30)
+#define DAX_PAGE	(2 * MIB)
+#define DAX_PAGES	3	/* in a layout, at most */
+
+#define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
+			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_FLUSH_GLOBAL)
+#define PERSISTENT	(ACCESS | IBV_ACCESS_FLUSH_PERSISTENT)
+
+#define QUEUE		128
+#define PATIENCE	600	/* seconds: for an emulated debug kernel on a busy machine */
+
+static const char *nvdimm_path, *virtio_pmem_path, *fsdax_path;
+
+/* --- One work request at a time, or many at once, from a QP to its neighbour --- */
+
+struct loop {
+	struct end end;
+	struct ibv_qp *requester, *responder;
+	struct ibv_mr *local;
+	char buffer[64 * KIB];
+};
+
+struct request {
+	enum ibv_wr_opcode opcode;
+	const struct ibv_mr *mr;
+	__u64 offset;			/* in the MR */
+	__u32 length;
+	enum ibv_selectivity_level level;	/* of a FLUSH, which is always for persistence */
+};
+
+static void open_loop(struct loop *loop)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = QUEUE,
+			.max_recv_wr = 1,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+		},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE |
+				  IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
+	};
+	struct end_address address;
+
+	end_open(&loop->end);
+	attr.send_cq = loop->end.cq;
+	attr.recv_cq = loop->end.cq;
+	attr.pd = loop->end.pd;
+	loop->requester = ibv_create_qp_ex(loop->end.context, &attr);
+	loop->responder = ibv_create_qp_ex(loop->end.context, &attr);
+	loop->local = ibv_reg_mr(loop->end.pd, loop->buffer, sizeof(loop->buffer),
+				 IBV_ACCESS_LOCAL_WRITE);
+	if (!loop->requester || !loop->responder || !loop->local)
+		err(1, "a queue pair");
+	address = end_address(&loop->end, loop->responder);
+	end_connect_qp(&loop->end, loop->requester, 0, &address);
+	address = end_address(&loop->end, loop->requester);
+	end_connect_qp(&loop->end, loop->responder, PERSISTENT, &address);
+}
+
+static void build(struct loop *loop, const struct request *request)
+{
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(loop->requester);
+	__u64 addr = (uintptr_t)request->mr->addr + request->offset;
+
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	switch (request->opcode) {
+	case IBV_WR_FLUSH:
+		ibv_wr_flush(qp, request->mr->rkey, addr, request->length, IBV_FLUSH_PERSISTENT,
+			     request->level);
+		return;
+	case IBV_WR_ATOMIC_WRITE:
+		ibv_wr_atomic_write(qp, request->mr->rkey, addr, loop->buffer);
+		return;
+	case IBV_WR_RDMA_READ:
+		ibv_wr_rdma_read(qp, request->mr->rkey, addr);
+		break;
+	default:
+		ibv_wr_rdma_write(qp, request->mr->rkey, addr);
+	}
+	ibv_wr_set_sge(qp, loop->local->lkey, (uintptr_t)loop->buffer, request->length);
+}
+
+/* Post @request @times at once. */
+static void post(struct loop *loop, const struct request *request, unsigned int times)
+{
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(loop->requester);
+
+	ibv_wr_start(qp);
+	while (times--)
+		build(loop, request);
+	if (ibv_wr_complete(qp))
+		errx(1, "ibv_wr_complete");
+}
+
+static void expect_completions(struct __test_metadata *_metadata, struct loop *loop,
+			       unsigned int times, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	while (times--) {
+		wc = end_completion(&loop->end);
+		ASSERT_EQ(status, wc.status) {
+			TH_LOG("completion: %s", ibv_wc_status_str(wc.status));
+		}
+	}
+}
+
+static struct request request_of(enum ibv_wr_opcode opcode, const struct ibv_mr *mr, __u64 offset,
+				 __u32 length)
+{
+	return (struct request){ .opcode = opcode, .mr = mr, .offset = offset, .length = length };
+}
+
+static struct request flush_region(const struct ibv_mr *mr)
+{
+	return (struct request){ .opcode = IBV_WR_FLUSH, .mr = mr, .level = IBV_FLUSH_MR };
+}
+
+static void succeed(struct __test_metadata *_metadata, struct loop *loop, struct request request)
+{
+	post(loop, &request, 1);
+	expect_completions(_metadata, loop, 1, IBV_WC_SUCCESS);
+}
+
+/* --- Who may register it --- */
+
+static void *map_dax(const char *path, void *where, size_t size)
+{
+	int fd = open(path, O_RDWR);
+	void *map = fd < 0 ? MAP_FAILED : mmap(where, size, PROT_READ | PROT_WRITE,
+					       MAP_SHARED | (where ? MAP_FIXED : 0), fd, 0);
+
+	if (map == MAP_FAILED)
+		err(1, "%s", path);
+	close(fd);
+	return map;
+}
+
+/* One letter for each 2 MiB, which follow one another: d DRAM, n NVDIMM, v virtio-pmem. */
+static char *map_layout(const char *layout)
+{
+	char *map = mmap(NULL, (DAX_PAGES + 1) * DAX_PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *start = (char *)(((uintptr_t)map + DAX_PAGE - 1) & ~(DAX_PAGE - 1));
+	size_t i;
+
+	if (map == MAP_FAILED)
+		err(1, "mmap");
+	for (i = 0; layout[i]; i++) {
+		if (layout[i] == 'n')
+			map_dax(nvdimm_path, start + i * DAX_PAGE, DAX_PAGE);
+		if (layout[i] == 'v')
+			map_dax(virtio_pmem_path, start + i * DAX_PAGE, DAX_PAGE);
+	}
+	return start;
+}
+
+FIXTURE(memory) {
+	struct loop loop;
+	char *start;
+	size_t size;
+};
+
+FIXTURE_VARIANT(memory) {
+	const char *layout;
+	size_t from, to;	/* what is left out at the start, and at the end */
+	bool persistent;
+};
+
+FIXTURE_VARIANT_ADD(memory, nvdimm) { .layout = "nnn", .persistent = true };
+FIXTURE_VARIANT_ADD(memory, nvdimm_unaligned) { .layout = "nn", .from = 4095, .to = 1,
+						 .persistent = true };
+FIXTURE_VARIANT_ADD(memory, dram) { .layout = "ddd" };
+FIXTURE_VARIANT_ADD(memory, dram_one_byte) { .layout = "d", .from = 8, .to = DAX_PAGE - 9 };
+FIXTURE_VARIANT_ADD(memory, dram_then_nvdimm) { .layout = "dn" };
+FIXTURE_VARIANT_ADD(memory, nvdimm_then_dram) { .layout = "nd" };
+FIXTURE_VARIANT_ADD(memory, dram_within_nvdimm) { .layout = "ndn" };
+FIXTURE_VARIANT_ADD(memory, first_byte_dram) { .layout = "dn", .from = DAX_PAGE - 1 };
+FIXTURE_VARIANT_ADD(memory, last_byte_dram) { .layout = "nd", .to = DAX_PAGE - 1 };
+FIXTURE_VARIANT_ADD(memory, virtio_pmem) { .layout = "vv" };
+FIXTURE_VARIANT_ADD(memory, nvdimm_then_virtio_pmem) { .layout = "nv" };
+FIXTURE_VARIANT_ADD(memory, virtio_pmem_then_nvdimm) { .layout = "vn" };
+
+FIXTURE_SETUP(memory)
+{
+	open_loop(&self->loop);
+	self->start = map_layout(variant->layout) + variant->from;
+	self->size = strlen(variant->layout) * DAX_PAGE - variant->from - variant->to;
+}
+
+FIXTURE_TEARDOWN(memory)
+{
+}
+
+static struct ibv_mr *reg_mr(struct loop *loop, void *start, size_t size, unsigned int access)
+{
+	struct ibv_mr *mr = ibv_reg_mr(loop->end.pd, start, size, access);
+
+	if (!mr)
+		err(1, "registering %zu bytes", size);
+	return mr;
+}
+
+TEST_F(memory, registration)
+{
+	struct ibv_mr *mr = ibv_reg_mr(self->loop.end.pd, self->start, self->size, PERSISTENT);
+
+	if (variant->persistent) {
+		ASSERT_NE(NULL, mr);
+		succeed(_metadata, &self->loop, flush_region(mr));
+	} else {
+		ASSERT_EQ(NULL, mr);
+		EXPECT_EQ(EINVAL, errno);
+		/* That was the only reason. */
+		reg_mr(&self->loop, self->start, self->size, ACCESS);
+	}
+}
+
+/* A driver need not have rereg_mr, but what it has must not be a back door. */
+TEST_F(memory, registering_again)
+{
+	struct ibv_mr *mr = reg_mr(&self->loop, self->start, self->size, ACCESS);
+	struct request flush = flush_region(mr);
+	int ret = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, PERSISTENT);
+
+	if (!variant->persistent)
+		ASSERT_NE(0, ret);
+	post(&self->loop, &flush, 1);
+	expect_completions(_metadata, &self->loop, 1,
+			   ret ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
+}
+
+/*
+ * The kernel lends no file's pages for as long as an MR lives, since the file system could not move
+ * them: with or without persistence.  Should that change, the rules of NVDIMM and page cache apply.
+ */
+TEST(files_cannot_be_registered_at_all)
+{
+	struct loop loop;
+	int fd = open(fsdax_path, O_RDWR);
+	void *map = mmap(NULL, DAX_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
+			 fd, 0);
+
+	open_loop(&loop);
+	ASSERT_NE(MAP_FAILED, map);
+	memset(map, 1, DAX_PAGE);
+	ASSERT_EQ(NULL, ibv_reg_mr(loop.end.pd, map, DAX_PAGE, PERSISTENT));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	ASSERT_EQ(NULL, ibv_reg_mr(loop.end.pd, map, DAX_PAGE, ACCESS));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+}
+
+/* --- What it costs --- */
+
+struct sample {
+	const char *name;
+	struct request request;		/* @burst of them */
+	__u64 *times;			/* ns */
+};
+
+static __u64 now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const __u64 *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static __u64 median(__u64 *times, unsigned int n)
+{
+	qsort(times, n, sizeof(*times), by_value);
+	return times[n / 2];
+}
+
+/* From posting to the last completion, for which the CPU is kept busy: sleeping is not to be measured. */
+static __u64 time_requests(struct __test_metadata *_metadata, struct loop *loop,
+			   const struct request *request, unsigned int burst)
+{
+	__u64 start = now();
+	struct ibv_wc wc;
+
+	post(loop, request, burst);
+	while (burst) {
+		if (!ibv_poll_cq(loop->end.cq, 1, &wc))
+			continue;
+		ASSERT_EQ(IBV_WC_SUCCESS, wc.status);
+		burst--;
+	}
+	return now() - start;
+}
+
+/* In thousandths. */
+static unsigned int tell_ratio(const struct sample pair[2], unsigned int n)
+{
+	double a = median(pair[0].times, n), b = median(pair[1].times, n);
+
+	printf("# %s %.1f us, %s %.1f us (medians of %u): ratio %.3f\n", pair[0].name, a / 1000,
+	       pair[1].name, b / 1000, n, a / b);
+	return a / b * 1000;
+}
+
+/* The ratio of the medians of @n samples each, taken in turn, in thousandths. */
+static unsigned int compare(struct __test_metadata *_metadata, struct loop *loop,
+			    struct sample pair[2], unsigned int n, unsigned int burst)
+{
+	__u64 times[2][n];
+	unsigned int i;
+
+	pair[0].times = times[0];
+	pair[1].times = times[1];
+	/* The first of each is not counted: the QP and the caches are cold. */
+	for (i = 0; i <= n; i++) {
+		times[0][i % n] = time_requests(_metadata, loop, &pair[0].request, burst);
+		times[1][i % n] = time_requests(_metadata, loop, &pair[1].request, burst);
+	}
+	return tell_ratio(pair, n);
+}
+
+FIXTURE(cost) {
+	struct loop loop;
+	void *nvdimm;
+	size_t size;
+};
+
+FIXTURE_SETUP(cost)
+{
+	open_loop(&self->loop);
+	self->nvdimm = log_map(nvdimm_path, O_RDWR, &self->size);
+	ASSERT_GT(self->size, 4 * GIB + DAX_PAGE);
+}
+
+FIXTURE_TEARDOWN(cost)
+{
+}
+
+TEST_F_TIMEOUT(cost, of_a_region_does_not_depend_on_its_size, PATIENCE)
+{
+	struct ibv_mr *large = reg_mr(&self->loop, self->nvdimm, GIB, PERSISTENT);
+	struct ibv_mr *small = reg_mr(&self->loop, self->nvdimm, 2 * MIB, PERSISTENT);
+	struct sample pair[] = {
+		{ .name = "FLUSH of a region of 1 GiB", .request = flush_region(large) },
+		{ .name = "of 2 MiB", .request = flush_region(small) },
+	};
+
+	EXPECT_LE(compare(_metadata, &self->loop, pair, 500, 1), 1200);
+}
+
+TEST_F_TIMEOUT(cost, of_a_small_range_is_below_that_of_a_read, PATIENCE)
+{
+	struct ibv_mr *mr = reg_mr(&self->loop, self->nvdimm, 2 * MIB, PERSISTENT);
+	struct sample pair[] = {
+		{ .name = "FLUSH of 64 bytes",
+		  .request = request_of(IBV_WR_FLUSH, mr, 0, 64) },
+		{ .name = "READ of 8 bytes",
+		  .request = request_of(IBV_WR_RDMA_READ, mr, 0, 8) },
+	};
+
+	EXPECT_LE(compare(_metadata, &self->loop, pair, 2000, 1), 1000);
+}
+
+/* Nothing is demanded of these: they tell. */
+TEST_F_TIMEOUT(cost, of_writing_through_the_cache_is_told, PATIENCE)
+{
+	void *dram = mmap(NULL, DAX_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	struct ibv_mr *to_dram = reg_mr(&self->loop, dram, DAX_PAGE, ACCESS);
+	struct ibv_mr *to_nvdimm = reg_mr(&self->loop, self->nvdimm, DAX_PAGE, ACCESS);
+	struct sample one[] = {
+		{ .name = "WRITE of 8 bytes to NVDIMM",
+		  .request = request_of(IBV_WR_RDMA_WRITE, to_nvdimm, 0, 8) },
+		{ .name = "to DRAM",
+		  .request = request_of(IBV_WR_RDMA_WRITE, to_dram, 0, 8) },
+	};
+	struct sample many[] = {
+		{ .name = "16 WRITE of 64 KiB to NVDIMM",
+		  .request = request_of(IBV_WR_RDMA_WRITE, to_nvdimm, 0, 64 * KIB) },
+		{ .name = "to DRAM",
+		  .request = request_of(IBV_WR_RDMA_WRITE, to_dram, 0, 64 * KIB) },
+	};
+
+	EXPECT_LT(0, compare(_metadata, &self->loop, one, 500, 1));
+	EXPECT_LT(0, compare(_metadata, &self->loop, many, 50, 16));
+}
+
+static __u64 time_registration(struct loop *loop, void *memory, unsigned int access)
+{
+	__u64 start = now();
+	struct ibv_mr *mr = reg_mr(loop, memory, GIB, access);
+	__u64 time = now() - start;
+
+	ibv_dereg_mr(mr);
+	return time;
+}
+
+TEST_F_TIMEOUT(cost, of_registration_does_not_grow_with_the_check, PATIENCE)
+{
+	enum { N = 50 };
+	__u64 times[2][N];
+	const struct sample pair[] = {
+		{ .name = "registering 1 GiB with persistence", .times = times[0] },
+		{ .name = "without", .times = times[1] },
+	};
+	int i;
+
+	for (i = 0; i <= N; i++) {
+		times[0][i % N] = time_registration(&self->loop, self->nvdimm, PERSISTENT);
+		times[1][i % N] = time_registration(&self->loop, self->nvdimm, ACCESS);
+	}
+	EXPECT_LE(tell_ratio(pair, N), 1200);
+}
+
+/* --- 4 GiB and more, under the eyes of the detectors of soft lockups and RCU stalls --- */
+
+FIXTURE(huge) {
+	struct loop loop;
+	struct ibv_mr *mr;
+	char *memory;
+};
+
+FIXTURE_VARIANT(huge) {
+	size_t size;
+};
+
+/* The most that 32 bits can count, so that even a driver with such a counter would be at it for long. */
+FIXTURE_VARIANT_ADD(huge, almost_4_gib) { .size = 4 * GIB - DAX_PAGE };
+FIXTURE_VARIANT_ADD(huge, exactly_4_gib) { .size = 4 * GIB };
+FIXTURE_VARIANT_ADD(huge, more_than_4_gib) { .size = 4 * GIB + DAX_PAGE };
+
+FIXTURE_SETUP(huge)
+{
+	size_t size;
+
+	open_loop(&self->loop);
+	self->memory = log_map(nvdimm_path, O_RDWR, &size);
+	ASSERT_GE(size, variant->size);
+	self->mr = reg_mr(&self->loop, self->memory, variant->size, PERSISTENT);
+}
+
+FIXTURE_TEARDOWN(huge)
+{
+}
+
+TEST_F_TIMEOUT(huge, region_is_flushed_in_a_loop, PATIENCE)
+{
+	const struct request whole = flush_region(self->mr);
+	const struct request end = request_of(IBV_WR_FLUSH, self->mr, variant->size - DAX_PAGE,
+					      DAX_PAGE);
+	int i;
+
+	/* Many at once, for the responder to be at it for long. */
+	for (i = 0; i < 50; i++) {
+		post(&self->loop, i % 2 ? &end : &whole, QUEUE);
+		expect_completions(_metadata, &self->loop, QUEUE, IBV_WC_SUCCESS);
+	}
+}
+
+TEST_F_TIMEOUT(huge, last_bytes_are_where_they_belong, PATIENCE)
+{
+	const size_t end = variant->size;
+	struct request beyond = request_of(IBV_WR_FLUSH, self->mr, end - 64, 65);
+	struct loop *loop = &self->loop;
+	int i;
+
+	memset(self->memory + end - 2 * 64, 0, 2 * 64);
+	/* An offset that is cut to 32 bits would end up here. */
+	memset(self->memory, 0, DAX_PAGE);
+	for (i = 0; i < 64; i++)
+		loop->buffer[i] = i + 1;
+	succeed(_metadata, loop, request_of(IBV_WR_RDMA_WRITE, self->mr, end - 64, 64));
+	succeed(_metadata, loop, request_of(IBV_WR_FLUSH, self->mr, end - 64, 64));
+	succeed(_metadata, loop, request_of(IBV_WR_ATOMIC_WRITE, self->mr, end - 16, 8));
+	succeed(_metadata, loop, request_of(IBV_WR_FLUSH, self->mr, end - 16, 8));
+	for (i = 0; i < 64; i++)
+		EXPECT_EQ(i / 8 == 6 ? i % 8 + 1 : i + 1, self->memory[end - 64 + i]);
+	for (i = 0; i < 64; i++)
+		EXPECT_EQ(0, self->memory[end - 2 * 64 + i]);
+	for (i = 0; i < (int)DAX_PAGE && !self->memory[i]; i++)
+		;
+	EXPECT_EQ((int)DAX_PAGE, i);
+
+	post(loop, &beyond, 1);
+	expect_completions(_metadata, loop, 1, IBV_WC_REM_ACCESS_ERR);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4)
+		errx(2, "usage: persistence NVDIMM VIRTIO_PMEM FSDAX_FILE");
+	nvdimm_path = argv[1];
+	virtio_pmem_path = argv[2];
+	fsdax_path = argv[3];
+	setlinebuf(stdout);
+	return test_harness_run(1, argv);
+}
