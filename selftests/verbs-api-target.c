@@ -10,12 +10,10 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "verbs-end.h"
@@ -51,27 +49,6 @@ static void map_memory(struct target *target, const char *devdax)
 		err(1, "%s: mmap", devdax);
 	close(fd);
 	target->persistent = true;
-}
-
-static int listen_on(const char *address)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	struct addrinfo *info;
-	int listener, fd;
-
-	if (getaddrinfo(address, END_PORT, &hints, &info))
-		errx(1, "%s: no address", address);
-	listener = socket(info->ai_family, info->ai_socktype, 0);
-	if (listener < 0 || bind(listener, info->ai_addr, info->ai_addrlen) || listen(listener, 1))
-		err(1, "%s", address);
-	freeaddrinfo(info);
-	puts("ready");
-	fflush(stdout);
-	fd = accept(listener, NULL, NULL);
-	if (fd < 0)
-		err(1, "accept");
-	close(listener);
-	return fd;
 }
 
 static void disconnect(struct target *target)
@@ -151,7 +128,7 @@ int main(int argc, char **argv)
 		errx(1, "usage: verbs-api-target ADDRESS [DEVDAX]");
 	end_open(&target.end);
 	map_memory(&target, argv[2]);
-	fd = listen_on(argv[1]);
+	fd = end_serve(argv[1]);
 	while (end_receive(fd, &ask, sizeof(ask))) {
 		struct end_told told = { .persistent = target.persistent };
 

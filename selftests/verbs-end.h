@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the two ends of the API tests share: verbs-api, which posts, and verbs-api-target, whose
- * memory it posts to.  They talk over TCP: verbs-api asks, the target does and tells.
+ * What two ends share that talk over TCP about what they do by RDMA: how they come together.  And
+ * what those of the API tests share: verbs-api, which posts, and verbs-api-target, whose memory it
+ * posts to; verbs-api asks, the target does and tells.
  */
 #ifndef VERBS_END_H
 #define VERBS_END_H
@@ -56,6 +57,7 @@ struct end {
 	struct ibv_cq *cq;
 	union ibv_gid gid;
 	int gid_index;
+	__u8 timeout;	/* of QPs that are connected, as in struct ibv_qp_attr */
 };
 
 /* Open the first RDMA device; ends the program without one. */
@@ -69,6 +71,11 @@ struct end_address end_address(const struct end *end, const struct ibv_qp *qp);
 
 /* Wait for the next completion; ends the program if none comes. */
 struct ibv_wc end_completion(struct end *end);
+
+/* A connection to the target at @address; ends the program if there is none. */
+int end_dial(const char *address);
+/* Prints "ready" when it listens on @address; returns the first connection. */
+int end_serve(const char *address);
 
 /* All of @size; ends the program if the other end is gone. */
 void end_send(int fd, const void *data, size_t size);

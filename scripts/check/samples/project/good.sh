@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+echo "$@"

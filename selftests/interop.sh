@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016 # for the guests' shells
+#
+# Our kernel and rdma-core with stock ones: Debian's 6.12, and the rdma-core that the series is based on.  Both
+# know FLUSH and ATOMIC WRITE, and nobody here wrote them.
+#
+# STOCK_KERNEL=IMAGE: another kernel, its modules beside it as for rxe-vm --kernel.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(dirname "$here")
+# shellcheck source=selftests/ktap.sh
+. "$here/ktap.sh"
+
+operations=$((${LONG:-0} ? 20000 : 2000))
+seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+# 2 s: the link loses nothing, and what Linux 6.2 to 7.2 sends again is wrong.
+ack_timeout=19
+# For FLUSH requests to a peer that knows only the ICRC of Linux 6.2 to 7.2
+switch=(--client-append rdma_rxe.flush_icrc_legacy=Y)
+
+# between CLIENT-KERNEL CLIENT-RDMA-CORE SERVER-KERNEL SERVER-RDMA-CORE, "our" or "stock" each: sets sides[],
+# the options of rxe-vm.
+between() {
+	if [[ $1$3 == *stock* && -z $STOCK_KERNEL ]]; then
+		echo "$NO_STOCK_KERNEL"
+		exit 4
+	fi
+	sides=(--client-rdma-core "${rdma_core[$2]}" --server-rdma-core "${rdma_core[$4]}")
+	[[ $1 == our ]] || sides+=(--client-kernel "$STOCK_KERNEL")
+	[[ $3 == our ]] || sides+=(--server-kernel "$STOCK_KERNEL")
+}
+
+# pair ARG...: an rxe-vm pair of the sides, with their output in $work/client and $work/server.
+pair() {
+	local status=0
+	"$root/qemu-scripts/rxe-vm" pair --name interop --timeout 600 "${sides[@]}" --server-pmem "$work/nvdimm:64M" \
+		--client-share "$work" "$@" >"$work/client" 2>"$work/server" || status=$?
+	cat "$work/client" "$work/server"
+	return $status
+}
+
+# verbs_api OPTIONS [ARG...]: all placement types, selectivities and ranges by an MR and a window, ATOMIC
+# WRITE, and both pipelined; the target's memory is looked at after each.  Then the target tells its counters.
+verbs_api() {
+	local -i passed failed skipped
+	pair --client "verbs-api --no-refusals $1 \$RXE_PEER_ADDR" --server '
+		verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }
+		cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -s . *flush* || true' "${@:2}"
+	read -r passed failed skipped < <("$here/ktap-count" <"$work/client")
+	echo "# $passed of FLUSH and ATOMIC WRITE passed"
+	((passed && !failed && !skipped))
+}
+
+# counter NAME: of the target
+counter() { sed -n "s/^server: $1://p" "$work/server"; }
+
+# mixed_operations KINDS [ARG...]: many at once, compared with a model, and at last all of the target's memory.
+mixed_operations() {
+	pair --kill-server --server 'exec mixed_ops target $RXE_ADDR /dev/dax0.0' \
+		--client "ACK_TIMEOUT=$ack_timeout mixed_ops initiator \$RXE_PEER_ADDR $operations $seed $work/model $1" "${@:2}"
+	"$root/qemu-scripts/rxe-vm" run --name interop --pmem "$work/nvdimm" -- mixed_ops compare /dev/dax0.0 "$work/model"
+}
+
+##############################################################################
+# Our initiator, a stock target
+
+our_flush_and_atomic_write_at_a_stock_target() {
+	between our our stock stock
+	verbs_api "" "${switch[@]}"
+}
+
+all_our_operations_mixed_at_a_stock_target() {
+	between our our stock stock
+	mixed_operations "" "${switch[@]}"
+}
+
+# Else the switch is for nothing.
+a_stock_target_does_not_take_our_flush_without_the_switch() {
+	between our our stock stock
+	! verbs_api --no-post-send >"$work/said" || fail "it does"
+	grep -m 1 '^# completion 1: .*transport retry counter exceeded' "$work/client" ||
+		fail "it failed otherwise: $(<"$work/said")"
+}
+
+all_but_flush_needs_no_switch_at_a_stock_target() {
+	between our our stock stock
+	mixed_operations "send write read atomic-write fetch-add cmp-swap"
+}
+
+##############################################################################
+# A stock initiator, our target
+
+stock_flush_and_atomic_write_at_our_target() {
+	between stock stock our our
+	verbs_api --no-post-send
+	echo "# $(counter flush_rcvd) FLUSH executed, $(counter flush_legacy_icrc) came with the ICRC of Linux 6.2 to 7.2"
+	(($(counter flush_rcvd) && $(counter flush_legacy_icrc) >= $(counter flush_rcvd))) || fail "by what ICRC?"
+}
+
+all_stock_operations_mixed_at_our_target() {
+	between stock stock our our
+	mixed_operations ""
+}
+
+##############################################################################
+# Half stock, at both ends
+
+our_kernel_with_stock_rdma_core() {
+	between our stock our stock
+	verbs_api --no-post-send
+	mixed_operations ""
+}
+
+a_stock_kernel_with_our_rdma_core() {
+	between stock our stock our
+	verbs_api ""
+	mixed_operations ""
+}
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	our_flush_and_atomic_write_at_a_stock_target
+	all_our_operations_mixed_at_a_stock_target
+	a_stock_target_does_not_take_our_flush_without_the_switch
+	all_but_flush_needs_no_switch_at_a_stock_target
+	stock_flush_and_atomic_write_at_our_target
+	all_stock_operations_mixed_at_our_target
+	our_kernel_with_stock_rdma_core
+	a_stock_kernel_with_our_rdma_core
+)
+
+work=$(mktemp -d -p "$RXE_OUT")
+trap 'rm -r "$work"' EXIT
+declare -A rdma_core=([our]=$root/build/rdma-core [stock]=$root/build/stock/rdma-core)
+if [[ -z ${STOCK_KERNEL-}${NO_STOCK_KERNEL-} ]]; then
+	# The last line is the image, or why there is none.
+	if said=$("$root/scripts/stock-kernel" 2>&1); then
+		STOCK_KERNEL=${said##*$'\n'}
+	else
+		NO_STOCK_KERNEL=${said##*$'\n'}
+	fi
+fi
+export STOCK_KERNEL=${STOCK_KERNEL-} NO_STOCK_KERNEL=${NO_STOCK_KERNEL-}
+run_suite 1 "$@"
