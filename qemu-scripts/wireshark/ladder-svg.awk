@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What ladder.awk tells, as an SVG picture.  -v first=N -v last=N: only these packets.
+
+BEGIN {
+	FS = "\t"
+	WIDTH = 1180
+	LEFT = 170; RIGHT = 790		# the two ends
+	TOP = 56; ROW = 32; SLOPE = 7
+	colour["ok"] = "#222"
+	colour["dropped"] = colour["lost"] = colour["refused"] = "#c01c28"
+	colour["discarded"] = colour["late"] = "#b35900"
+	colour["sent again"] = colour["answered again"] = "#1a5fb4"
+}
+
+NR == 1 {
+	left = $1 " " $2
+	right = $3 " " $4
+	next
+}
+
+$1 >= first && $1 <= last { row[++rows] = $0 }
+
+END {
+	bottom = TOP + rows * ROW + 20
+	printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" ",
+		WIDTH, bottom + 36, WIDTH, bottom + 36
+	print "font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"12\">"
+	print "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"
+	lifeline(LEFT, left)
+	lifeline(RIGHT, right)
+	for (i = 1; i <= rows; i++)
+		packet(row[i], TOP + i * ROW)
+	text(LEFT, bottom + 22, "start", "#666", "Not to scale; times in ms, of departure.  " \
+		"Lost: it came to the guest's card, and the guest acts as if it had not.")
+	print "</svg>"
+}
+
+function text(x, y, anchor, fill, words, more) {
+	gsub(/&/, "\\&amp;", words)
+	gsub(/</, "\\&lt;", words)
+	printf "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\" fill=\"%s\"%s>%s</text>\n", x, y, anchor, fill, more, words
+}
+
+function line(x1, y1, x2, y2, stroke, more) {
+	printf "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"1.5\"%s/>\n",
+		x1, y1, x2, y2, stroke, more
+}
+
+function lifeline(x, name) {
+	text(x, TOP - 26, "middle", "#222", name, " font-weight=\"bold\"")
+	line(x, TOP - 16, x, bottom, "#999")
+}
+
+function packet(fields, y,	f, fill, from, to, back) {
+	split(fields, f, FS)
+	fill = colour[f[7]]
+	from = f[3] == ">" ? LEFT : RIGHT
+	to = LEFT + RIGHT - from
+	back = from < to ? -1 : 1
+	if (f[7] == "dropped")
+		to += back * (RIGHT - LEFT) / 5
+	else if (f[7] == "lost")
+		to += back * 10
+
+	text(50, y, "end", "#666", f[1])
+	text(LEFT - 20, y, "end", "#666", f[2])
+	text((LEFT + RIGHT) / 2, y - 5, "middle", fill, f[4] "  psn " f[5] (f[6] == "" ? "" : ", " f[6]))
+	line(from, y - 2, to, y - 2 + SLOPE, fill)
+	if (f[7] == "dropped" || f[7] == "lost") {
+		line(to - 6, y - 8 + SLOPE, to + 6, y + 4 + SLOPE, fill)
+		line(to - 6, y + 4 + SLOPE, to + 6, y - 8 + SLOPE, fill)
+	} else
+		printf "<path d=\"M%d %d l%d -4 v8 z\" fill=\"%s\"/>\n", to, y - 2 + SLOPE, back * 10, fill
+	if (f[7] != "ok")
+		text(RIGHT + 18, y + 3, "start", fill, f[7] (f[8] == "" ? "" : ": " f[8]))
+}

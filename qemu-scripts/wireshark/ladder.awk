@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What became of each packet of the RC connections in a capture, or in those of both ends of a link.
+# Called by `ladder`, with -v client=ADDRESS if there are both.
+#
+# In, one line for each packet of each capture:
+#
+#	side time source destination id opcode qp psn va dmalen syndrome msn plt sel icrc
+#
+# side being "client" or "server", of one capture anything.  Out, first the two ends, then one line for
+# each packet, in the order of departure:
+#
+#	name address name address
+#	number milliseconds direction name psn detail fate remark
+#
+# direction is > or <.  With more than one connection the responder's QP number is part of the name.
+# fate is one of
+#
+#	ok
+#	dropped		only the sender's capture has it
+#	lost		behind the capture, in the guest that it came to: that one acts as if it had not come
+#	discarded	came, but what precedes it had got lost
+#	sent again
+#	answered again
+#	refused		NAK, RNR NAK
+#	late		came when it had been asked for again, or was overtaken
+
+BEGIN {
+	FS = OFS = "\t"
+	PSNS = 16777216
+	for (i = split("SEND FIRST,SEND MIDDLE,SEND LAST,SEND LAST IMM,SEND,SEND IMM,WRITE FIRST,WRITE MIDDLE," \
+		       "WRITE LAST,WRITE LAST IMM,WRITE,WRITE IMM,READ,READ RESPONSE FIRST,READ RESPONSE MIDDLE," \
+		       "READ RESPONSE LAST,READ RESPONSE,ACKNOWLEDGE,ATOMIC ACKNOWLEDGE,COMPARE SWAP,FETCH ADD,," \
+		       "SEND LAST INV,SEND INV,,,,,FLUSH,ATOMIC WRITE", list, ","); i; i--)
+		name[i - 1] = list[i]
+	split("global,persistent,global and persistent", placement, ",")
+	for (i = split("PSN sequence error,invalid request,remote access error,remote operational error", list, ","); i; i--)
+		nak[i - 1] = list[i]
+}
+
+# The same packet in both captures: the ICRC is of all that does not change on the way, and the
+# network may double a packet.
+{
+	key = $3 FS $5 FS $8 FS $15
+	copies[$1 FS key]++
+	key = key FS copies[$1 FS key]
+	if (!(key in packet)) {
+		packet[key] = ++packets
+		line[packets] = $0
+	}
+	seen[$1, packet[key]] = $2
+}
+
+END {
+	if (!packets)
+		exit
+	find_ends()
+	find_clocks()
+	sort_by_departure()
+	for (n = 1; n <= packets; n++) {
+		read_packet(order[n])
+		if (dropped(order[n]))
+			judge(n, "dropped", "on the link")
+		is_response ? response() : request()
+	}
+	print_all()
+}
+
+# From READ RESPONSE FIRST to ATOMIC ACKNOWLEDGE
+function from_responder(opcode) { return opcode >= 13 && opcode <= 18 }
+
+function find_ends(	field) {
+	split(line[1], field)
+	left = field[from_responder(field[6]) ? 4 : 3]
+	right = field[from_responder(field[6]) ? 3 : 4]
+	if (client != "" && left != client) {
+		right = left
+		left = client
+	}
+}
+
+# The captures have clocks of their own.  The quickest packet of each direction tells by how much they
+# differ, as in NTP.
+function find_clocks(	p, field, lead, there, back) {
+	if (client == "")
+		return
+	for (p = 1; p <= packets; p++) {
+		if (!(("client", p) in seen) || !(("server", p) in seen))
+			continue
+		split(line[p], field)
+		lead = seen["server", p] - seen["client", p]
+		if (field[3] == client)
+			there = there == "" || lead < there ? lead : there
+		else
+			back = back == "" || -lead < back ? -lead : back
+	}
+	if (there != "" && back != "")
+		server_lead = (there - back) / 2
+	for (p = 1; p <= packets; p++)
+		if (("server", p) in seen)
+			seen["server", p] -= server_lead
+}
+
+# The side that packet p comes from, or goes to.
+function side(p, end,	field) {
+	split(line[p], field)
+	return client == "" ? field[1] : field[end] == client ? "client" : "server"
+}
+
+function departure(p) { return (side(p, 3), p) in seen ? seen[side(p, 3), p] : arrival(p) }
+function arrival(p) { return seen[side(p, 4), p] }
+function dropped(p) { return !((side(p, 4), p) in seen) }
+
+# Captures are nearly in order.
+function sort_by_departure(	p, i) {
+	for (p = 1; p <= packets; p++) {
+		left_at[p] = departure(p)
+		for (i = p - 1; i && left_at[order[i]] > left_at[p]; i--)
+			order[i + 1] = order[i]
+		order[i + 1] = p
+	}
+}
+
+# Sets what is known of the packet that leaves as number n.
+function read_packet(p,	field) {
+	split(line[p], field)
+	source = field[3]; destination = field[4]; opcode = field[6] + 0; psn = field[8] + 0
+	is_response = from_responder(opcode)
+	direction[n] = source == left ? ">" : "<"
+	qp = short(field[7])
+	psn_of[n] = psn
+	name_of[n] = name[opcode] == "" ? "opcode " opcode : name[opcode]
+	syndrome = field[11]
+	fate[n] = "ok"
+
+	if (opcode == 28)
+		detail[n] = placed(field[13]) ", " selected(field[14], field[10] " B at " short(field[9]))
+	else if (field[9] != "")
+		detail[n] = field[10] " B at " short(field[9])
+	else if (syndrome != "")
+		detail[n] = answer(syndrome + 0) " msn " field[12]
+}
+
+function short(address) {
+	sub(/^0x0+/, "0x", address)
+	return address == "0x" ? "0x0" : address
+}
+
+function placed(plt) {
+	plt = substr(plt, length(plt))
+	return plt in placement ? placement[plt] : plt == "0" ? "no placement" : "reserved placement"
+}
+
+function selected(sel, range) {
+	return sel == 0 ? range : sel == 1 ? "whole region" : "reserved selectivity"
+}
+
+function answer(syndrome,	code) {
+	code = syndrome % 32
+	if (syndrome < 32)
+		return "ACK"
+	if (syndrome < 64)
+		return "RNR NAK"
+	return "NAK " (code in nak ? nak[code] : code)
+}
+
+# What the captures themselves show stands.
+function judge(m, what, why) {
+	if (fate[m] == "dropped")
+		return
+	fate[m] = what
+	remark[m] = why
+}
+
+# From PSN a to b, the short way round.
+function distance(a, b,	d) {
+	d = (b - a + PSNS) % PSNS
+	return d < PSNS / 2 ? d : d - PSNS
+}
+
+function request(	flow, before, first, last) {
+	flow = source FS qp
+	if (!(flow in newest)) {
+		newest[flow] = psn
+		flows[source] = flows[source] SUBSEP flow
+		connections++
+	}
+	connection[n] = qp
+	before = latest[flow, psn]
+	if (before) {
+		# The first of those that are sent again is what the requester is missing.
+		first = !(again[flow] && distance(again[flow] - 1, psn) == 1)
+		judge(n, "sent again", "as #" before)
+		why_again(before, answered[flow, psn], first)
+		again[flow] = psn + 1
+	} else {
+		if (distance(newest[flow], psn) < 0)
+			judge(n, "late", "out of order")
+		again[flow] = 0
+	}
+	if (distance(newest[flow], psn) > 0)
+		newest[flow] = psn
+	latest[flow, psn] = n
+}
+
+# Request number n repeats that of number `before`, whose newest answer is of number m, if it has one.
+function why_again(before, m, first) {
+	if (m && fate[m] == "refused")
+		return
+	if (!m) {
+		if (first)
+			judge(before, "lost", "no answer; #" n " asks again")
+	} else if (arrival(order[m]) > departure(order[n]))
+		judge(m, "late", "on its way when #" n " asked again")
+	else if (first) {
+		missing = m
+		judge(m, "lost", "came, but not to rxe; #" n " asks again")
+	} else if (fate[m] == "ok")
+		judge(m, "discarded", "#" missing " was missing")
+}
+
+# To which requests does it belong?  A response has the number of the other QP.  When that is new, its
+# requests are those of the newest QP, of those without one, whose PSNs are near.
+function flow_of_response(	list, i, best) {
+	if ((destination, qp) in flow_of)
+		return flow_of[destination, qp]
+	for (i = split(flows[destination], list, SUBSEP); i > 1; i--)
+		if (!(list[i] in taken) && (best == "" || near(list[i]) < near(best)))
+			best = list[i]
+	taken[best]
+	return flow_of[destination, qp] = best
+}
+
+function near(flow,	d) {
+	d = distance(newest[flow], psn)
+	return d < 0 ? -d : d
+}
+
+function response(	flow, before) {
+	flow = flow_of_response()
+	connection[n] = substr(flow, index(flow, FS) + 1)
+	before = answers[flow, opcode, psn]
+	if (syndrome + 0 >= 32)
+		judge(n, "refused", "")
+	else if (before)
+		judge(n, "answered again", "as #" before)
+	if ((flow, psn) in latest)
+		detail[n] = "for " name_of[latest[flow, psn]] ", " detail[n]
+	answers[flow, opcode, psn] = n
+	answered[flow, psn] = n
+}
+
+function print_all() {
+	if (client == "")
+		print "requester", left, "responder", right
+	else
+		print "client", left, "server", right
+	for (n = 1; n <= packets; n++)
+		print n, sprintf("%.3f", (left_at[order[n]] - left_at[order[1]]) * 1000), direction[n],
+			(connections > 1 ? "qp " connection[n] " " : "") name_of[n], psn_of[n], detail[n], fate[n], remark[n]
+}

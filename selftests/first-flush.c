@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The smallest program with a FLUSH in it; Documentation/first-flush.rst explains it.
+ *
+ *	first-flush target ADDRESS	lends some memory, and prints what is there at last
+ *	first-flush initiator ADDRESS	writes into it, and is told when all can see it
+ */
+#include <err.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PORT	"7473"
+
+/* What the target tells: where its memory is, and by which key it can be reached. */
+struct region {
+	uint64_t addr;
+	uint32_t rkey;
+};
+
+/* Without an event channel of our own, each call of rdma_cm waits until it is done. */
+static struct rdma_cm_id *endpoint(const char *address, int flags)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP };
+	struct rdma_addrinfo *info;
+	struct rdma_cm_id *id;
+
+	if (rdma_getaddrinfo(address, PORT, &hints, &info) ||
+	    rdma_create_ep(&id, info, NULL, NULL))
+		err(1, "%s", address);
+	rdma_freeaddrinfo(info);
+	return id;
+}
+
+/* An extended queue pair; each kind of request that it is to send must be asked for. */
+static void create_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = 2,
+			.max_recv_wr = 1,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+		},
+		.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE |
+				  IBV_QP_EX_WITH_FLUSH,
+	};
+
+	if (rdma_create_qp_ex(id, &attr))
+		err(1, "rdma_create_qp_ex: a device or rdma-core without FLUSH?");
+}
+
+/* target-begin */
+static void target(const char *address)
+{
+	static char memory[64] = "nothing";
+	struct rdma_cm_id *listener = endpoint(address, RAI_PASSIVE), *id;
+	struct rdma_conn_param param = { .responder_resources = 1, .rnr_retry_count = 7 };
+	struct region region;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	if (rdma_listen(listener, 1) || rdma_get_request(listener, &id))
+		err(1, "no initiator");
+	create_qp(id);
+	mr = ibv_reg_mr(id->pd, memory, sizeof(memory),
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			IBV_ACCESS_FLUSH_GLOBAL);
+	if (!mr)
+		err(1, "ibv_reg_mr");
+	region = (struct region){ .addr = (uintptr_t)memory, .rkey = mr->rkey };
+	param.private_data = &region;
+	param.private_data_len = sizeof(region);
+
+	/* The initiator says by an empty message that it is done. */
+	if (rdma_post_recvv(id, NULL, NULL, 0) || rdma_accept(id, &param))
+		err(1, "rdma_accept");
+	if (rdma_get_recv_comp(id, &wc) != 1 || wc.status != IBV_WC_SUCCESS)
+		errx(1, "the initiator is gone");
+	printf("in the target's memory: %s\n", memory);
+}
+/* target-end */
+
+/* Wait for a request to be done. */
+static void completed(struct rdma_cm_id *id, enum ibv_wc_opcode opcode)
+{
+	struct ibv_wc wc;
+
+	if (rdma_get_send_comp(id, &wc) != 1)
+		err(1, "rdma_get_send_comp");
+	if (wc.status != IBV_WC_SUCCESS)
+		errx(1, "%s", ibv_wc_status_str(wc.status));
+	if (wc.opcode != opcode)
+		errx(1, "completion of opcode %d, not %d", wc.opcode, opcode);
+}
+
+/* All since ibv_wr_start() goes out, or nothing of it. */
+static void post(struct ibv_qp_ex *qp)
+{
+	int error = ibv_wr_complete(qp);
+
+	if (error)
+		errx(1, "refused before it was sent: %s", strerror(error));
+}
+
+/* post-begin */
+static void write_and_flush(struct ibv_qp_ex *qp, const struct region *region,
+			    const struct ibv_mr *text)
+{
+	ibv_wr_start(qp);
+
+	qp->wr_flags = 0;
+	ibv_wr_rdma_write(qp, region->rkey, region->addr);
+	ibv_wr_set_sge(qp, text->lkey, (uintptr_t)text->addr, text->length);
+
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_flush(qp, region->rkey, region->addr, text->length,
+		     IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+
+	post(qp);
+}
+/* post-end */
+
+static void send_done(struct ibv_qp_ex *qp)
+{
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qp);
+	ibv_wr_set_sge_list(qp, 0, NULL);
+	post(qp);
+}
+
+static void initiator(const char *address)
+{
+	static char text[] = "hello, all of you";
+	struct rdma_conn_param param = { .initiator_depth = 1, .retry_count = 6 };
+	struct rdma_cm_id *id = endpoint(address, 0);
+	struct region region;
+	struct ibv_qp_ex *qp;
+	struct ibv_mr *mr;
+
+	create_qp(id);
+	qp = ibv_qp_to_qp_ex(id->qp);
+	mr = ibv_reg_mr(id->pd, text, sizeof(text), IBV_ACCESS_LOCAL_WRITE);
+	if (!mr || rdma_connect(id, &param))
+		err(1, "%s", address);
+	memcpy(&region, id->event->param.conn.private_data, sizeof(region));
+
+	write_and_flush(qp, &region, mr);
+	completed(id, IBV_WC_FLUSH);
+	puts("flushed: whoever looks at the memory sees the text");
+
+	send_done(qp);
+	completed(id, IBV_WC_SEND);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "target"))
+		target(argv[2]);
+	else if (argc == 3 && !strcmp(argv[1], "initiator"))
+		initiator(argv[2]);
+	else
+		errx(1, "usage: first-flush target|initiator ADDRESS");
+	return 0;
+}
