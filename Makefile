@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The only front door.  A target's help stands behind its `##`; the work is done in scripts/.
 
-# Which base: a folder of kernel/ and one of rdma-core-provider/.  DEBUG=1: the debug kernel.
+# Which base: a folder of kernel/ and one of rdma-core-provider/.  DEBUG: a debug kernel, 1 or kcsan.
 BASE          ?= v6.1
 RDMA_CORE     ?= v56
 DEBUG         ?=
@@ -19,11 +19,13 @@ include $(or $(wildcard rdma-core-provider/$(RDMA_CORE)/base.mk), \
 # Paths from here; one kernel tree serves both builds.
 KERNEL_SERIES := kernel/$(BASE)
 KERNEL_TREE   := build/$(BASE)/src
-KERNEL_OUT    := build/$(BASE)$(if $(filter 1,$(DEBUG)),-debug)
-KERNEL_CONFIG := kernel/config/kernel.config $(if $(filter 1,$(DEBUG)),kernel/config/debug.config)
+DEBUG_CONFIG  := $(patsubst 1,debug,$(filter-out 0,$(DEBUG)))
+KERNEL_OUT    := build/$(BASE)$(DEBUG_CONFIG:%=-%)
+KERNEL_CONFIG := kernel/config/kernel.config $(DEBUG_CONFIG:%=kernel/config/%.config)
 RDMA_SERIES   := rdma-core-provider/$(RDMA_CORE)
 RDMA_OUT      := build/rdma-core
 RDMA_TREE     := $(RDMA_OUT)/src
+STOCK_RDMA    := build/stock/rdma-core
 
 # What `fetch` and the trees start from: a path given by the user, or the archive's file.
 fetch_linux     = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
@@ -33,7 +35,7 @@ fetch_rdma_core = scripts/fetch rdma-core-$(RDMA_CORE) $(RDMA_CORE_TYPE) '$(RDMA
 .PHONY: help
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1: the debug kernel  JOBS=N  LINUX_SRC=, RDMA_CORE_SRC=: own sources"
+	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  LINUX_SRC=, RDMA_CORE_SRC=: own sources"
 
 .PHONY: deps
 deps: ## install the Debian packages needed (the only step for root)
@@ -51,10 +53,10 @@ $(KERNEL_TREE)/.git:
 	@source=$(if $(LINUX_SRC),'$(LINUX_SRC)',$$($(fetch_linux))) && \
 		scripts/series init $(KERNEL_TREE) $(KERNEL_SERIES) "$$source" $(LINUX_HAS) $(LINUX_MIB)
 
-$(RDMA_TREE)/.git:
+$(RDMA_TREE)/.git build/check/$(RDMA_CORE)/src/.git:
 	@scripts/deps check sources
 	@source=$(if $(RDMA_CORE_SRC),'$(RDMA_CORE_SRC)',$$($(fetch_rdma_core))) && \
-		scripts/series init $(RDMA_TREE) $(RDMA_SERIES) "$$source" $(RDMA_CORE_HAS) $(RDMA_CORE_MIB)
+		scripts/series init $(@D) $(RDMA_SERIES) "$$source" $(RDMA_CORE_HAS) $(RDMA_CORE_MIB)
 
 .PHONY: kernel
 kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vmlinux, .config
@@ -79,13 +81,72 @@ test: kernel rdma-core selftests ## all tests
 smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
 	@selftests/run-tests --smoke
 
+.PHONY: soak
+soak: kernel rdma-core selftests ## all tests, with their long sets
+	@LONG=1 selftests/run-tests
+
+# The same kernel without the series.
+BASE_OUT := build/$(BASE)-base
+
+.PHONY: base-kernel regressions
+base-kernel: $(BASE_OUT)/src/.git ## build/BASE-base: the kernel without the series, to compare with
+	@scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) kernel/config/kernel.config kernel/config/base.config
+regressions: kernel base-kernel rdma-core selftests ## what the base can do, the series can, as fast
+	@selftests/run-tests regressions
+
 .PHONY: kunit
 kunit: kernel ## the KUnit tests of rdma_rxe
 	@selftests/run-tests kunit
 
+# All series are checked, each in a tree of its own, which is no place to work in.
+CHECKED := $(wildcard kernel/v* rdma-core-provider/v*)
+
+.PHONY: check check-full check-samples check-trees
+check: ## gates over every series, for each change: messages, style, kernel-doc, builds without warnings
+check-full: ## the same, and all else: other architectures, sparse, Coccinelle, KUnit, rdma-core's own checks
+check-samples: ## the gates let good samples pass and catch bad ones
+check check-full check-samples: check-trees
+	@scripts/deps check check
+	@[ $@ = check ] || scripts/deps check check-full
+	@KERNEL_TREE=$(KERNEL_TREE) scripts/check/run $(patsubst check-%,--%,$(filter check-%,$@)) $(CHECKED)
+
+check-trees:
+	@$(foreach b,$(notdir $(wildcard kernel/v*)),$(MAKE) -s --no-print-directory BASE=$b build/check/$b/src/.git &&) \
+	$(foreach r,$(notdir $(wildcard rdma-core-provider/v*)),$(MAKE) -s --no-print-directory RDMA_CORE=$r build/check/$r/src/.git &&) :
+
+build/check/$(BASE)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.git
+	@git -C $(KERNEL_TREE) worktree prune
+	@git -C $(KERNEL_TREE) worktree add -q --detach $(CURDIR)/$(@D) base
+
+.PHONY: submission
+submission: $(KERNEL_TREE)/.git $(RDMA_TREE)/.git ## build/submission: for git send-email; SIGNOFF='You <you@example.org>', then VERSION=, PREVIOUS=
+	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES) build/submission/kernel
+	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES) build/submission/rdma-core
+
+.PHONY: bench
+bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: that kernel beside ours; ROUNDS=N
+	@selftests/bench.sh $(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %)
+
 .PHONY: mutants
 mutants: kernel selftests ## break the kernel in many ways and see that the wire tests notice
 	@selftests/mutants.sh
+
+.PHONY: interop stock-rdma-core
+interop: kernel rdma-core stock-rdma-core selftests ## with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core
+	@selftests/run-tests interop
+
+# rdma-core as it is before the series.
+stock-rdma-core: $(RDMA_TREE)/.git
+	@mkdir -p $(STOCK_RDMA)/src
+	@git -C $(RDMA_TREE) archive base | tar -x -C $(STOCK_RDMA)/src
+	@scripts/build-rdma-core $(STOCK_RDMA)
+
+.PHONY: docs
+docs: $(KERNEL_TREE)/.git ## build/docs: Documentation/ as HTML
+	@scripts/deps check docs
+	@KERNEL_TREE=$(CURDIR)/$(KERNEL_TREE) PYTHONDONTWRITEBYTECODE=1 \
+		sphinx-build -q -W --keep-going -d build/docs/.doctrees Documentation build/docs
+	@echo build/docs/index.html
 
 .PHONY: export
 export: ## write the commits of the trees back as the patches of the series

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the two ends of the benchmark share, see bench.h. */
+#include <err.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define CALIBRATION_US	100000
+
+static __u64 spins;
+static double ns_per_spin;
+
+/*
+ * Takes all the time that nobody else wants, and counts it.  (The kernel's own count of idle time
+ * has in it what a softirq does on an idle CPU after an interrupt has interrupted that.)
+ */
+static void *spin(void *unused)
+{
+	struct sched_param none = {};
+	__u64 n = 0;
+
+	if (sched_setscheduler(0, SCHED_IDLE, &none))
+		err(1, "SCHED_IDLE");
+	while (true)
+		__atomic_store_n(&spins, ++n, __ATOMIC_RELAXED);
+	return unused;
+}
+
+static __u64 spun(void)
+{
+	return __atomic_load_n(&spins, __ATOMIC_RELAXED);
+}
+
+bool bench_count_cpu(void)
+{
+	pthread_t thread;
+	__u64 first, start;
+	int ret;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+		return false;
+	ret = pthread_create(&thread, NULL, spin, NULL);
+	if (ret)
+		errx(1, "pthread_create: %s", strerror(ret));
+	while (!spun())
+		usleep(CALIBRATION_US);
+	first = spun();
+	start = bench_now();
+	usleep(CALIBRATION_US);
+	ns_per_spin = (double)(bench_now() - start) / (spun() - first);
+	return true;
+}
+
+__u64 bench_busy(void)
+{
+	return bench_now() - (__u64)(spun() * ns_per_spin);
+}
+
+__u64 bench_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
