@@ -148,7 +148,7 @@ packets() {
 # guest may be far off; that is the same for all that it measures, but times of two guests compare only if
 # they agree.
 clock() {
-	sed -n 's/.*tsc: Detected \([0-9.]*\) MHz.*/\1/p' "$(echo "$folder"/*-"$1"/client.console)" | grep . || echo null
+	sed -n 's/.*tsc: Detected \([0-9.]*\) MHz.*/\1/p' "$(echo "$folder"/*-"$1"/client.console)" | tail -n 1 | grep . || echo null
 }
 
 # measure NAME IMAGE: NAME.json
