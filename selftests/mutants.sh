@@ -81,8 +81,9 @@ for mutant in "${mutants[@]}"; do
 	must_be_green "$suite" "$debug"
 	git -C "$tree" apply "$here/mutants/$mutant.patch" ||
 		die "$mutant does not apply to the series any more: adapt selftests/mutants/$mutant.patch"
-	mapfile -t cases < <(red "$mutant" "$suite" "$debug")
+	found=$(red "$mutant" "$suite" "$debug") || exit
 	git -C "$tree" checkout -q .
+	mapfile -t cases < <(printf %s "$found")
 	echo "# $(head -n 1 "$here/mutants/$mutant.patch")"
 	if ((${#cases[@]})); then
 		echo "ok $n $mutant # $suite: ${#cases[@]} red, among them ${cases[0]}"
