@@ -97,14 +97,11 @@ pair() {
 		2>&1 >"$folder/$name.rows" | show_rounds
 }
 
-# As rxe-vm starts an emulated guest, but for one CPU that counts.
+# An emulated CPU counts.
 count_cpu() {
-	if [[ $accelerator == tcg ]]; then
-		QEMU_ACCEL=tcg,thread=single pair "$1" "$2" "$(cpu_rounds)" --cpus 1 \
-			--append "no_timer_check tsc=reliable" --qemu "-cpu max -icount shift=0"
-	else
-		pair "$1" "$2" "$(cpu_rounds)" --cpus 1
-	fi
+	local icount=()
+	[[ $accelerator != tcg ]] || icount=(--qemu "-icount shift=0")
+	pair "$1" "$2" "$(cpu_rounds)" --cpus 1 "${icount[@]}"
 }
 
 # packets NAME: what the client's capture of this pair says of each case, in their order, as JSON.  What
