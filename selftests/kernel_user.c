@@ -556,16 +556,20 @@ static void atomic_write_stores_eight_bytes(struct kunit *test)
 	expect_memory(test);
 }
 
-static void atomic_write_beyond_the_mr_is_an_access_error(struct kunit *test)
+/* ATOMIC WRITE there is refused by the peer. */
+static void expect_no_access(struct kunit *test, struct ib_atomic_write_wr wr)
 {
 	struct ulp *ulp = test->priv;
-	struct ib_atomic_write_wr wr;
 
-	register_dram(test, DRAM_RIGHTS);
-	wr = atomic_write(ulp, PAGES * PAGE_SIZE, 1);
 	post_all(test, ulp, &wr.wr);
 	expect_status(test, 0, IB_WC_REM_ACCESS_ERR);
 	expect_memory(test);
+}
+
+static void atomic_write_beyond_the_mr_is_an_access_error(struct kunit *test)
+{
+	register_dram(test, DRAM_RIGHTS);
+	expect_no_access(test, atomic_write(test->priv, PAGES * PAGE_SIZE, 1));
 }
 
 static void a_request_may_change_once_it_is_posted(struct kunit *test)
@@ -812,14 +816,8 @@ static void flush_needs_the_right_to_each_type(struct kunit *test)
 
 static void atomic_write_needs_the_right_to_write(struct kunit *test)
 {
-	struct ulp *ulp = test->priv;
-	struct ib_atomic_write_wr wr;
-
 	register_dram(test, DRAM_RIGHTS & ~IB_ACCESS_REMOTE_WRITE);
-	wr = atomic_write(ulp, 0, 1);
-	post_all(test, ulp, &wr.wr);
-	expect_status(test, 0, IB_WC_REM_ACCESS_ERR);
-	expect_memory(test);
+	expect_no_access(test, atomic_write(test->priv, 0, 1));
 }
 
 static void an_invalidated_mr_is_not_flushed(struct kunit *test)
@@ -836,15 +834,12 @@ static void an_invalidated_mr_is_not_flushed(struct kunit *test)
 
 static void an_invalidated_mr_is_not_written(struct kunit *test)
 {
-	struct ulp *ulp = test->priv;
 	struct ib_atomic_write_wr wr;
 
 	register_dram(test, DRAM_RIGHTS);
-	wr = atomic_write(ulp, 0, 1);
+	wr = atomic_write(test->priv, 0, 1);
 	invalidate(test);
-	post_all(test, ulp, &wr.wr);
-	expect_status(test, 0, IB_WC_REM_ACCESS_ERR);
-	expect_memory(test);
+	expect_no_access(test, wr);
 }
 
 /* There is no other way to have more rights than IB_PD_UNSAFE_GLOBAL_RKEY has. */
