@@ -3,10 +3,11 @@
  * Persistence: who may register it, and what it costs, on the RDMA device of this machine, which talks
  * to itself.  Prints KTAP.
  *
- *	persistence NVDIMM VIRTIO_PMEM FSDAX_FILE
+ *	persistence NVDIMM VIRTIO_PMEM FSDAX_FILE LEND
  *
- * NVDIMM is a device DAX of more than 4 GiB, VIRTIO_PMEM one whose durability needs the host, and
- * FSDAX_FILE a file on a file system that maps an NVDIMM.
+ * NVDIMM is a device DAX of more than 4 GiB, VIRTIO_PMEM one whose durability needs the host,
+ * FSDAX_FILE a file on a file system that maps an NVDIMM, and LEND a command that lends one more NVDIMM
+ * to the page allocator (dax/kmem), which then takes from that first.
  *
  * Times are those of an emulator, as a rule: only ratios of what was measured in turn are judged.
  */
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "remote-log.h"
 #include "verbs-end.h"
@@ -35,7 +37,7 @@
 #define QUEUE		128
 #define PATIENCE	600	/* seconds: for an emulated debug kernel on a busy machine */
 
-static const char *nvdimm_path, *virtio_pmem_path, *fsdax_path;
+static const char *nvdimm_path, *virtio_pmem_path, *fsdax_path, *lend_command;
 
 /* --- One work request at a time, or many at once, from a QP to its neighbour --- */
 
@@ -518,13 +520,71 @@ TEST_F_TIMEOUT(huge, last_bytes_are_where_they_belong, PATIENCE)
 	expect_completions(_metadata, loop, 1, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* --- Persistent memory that is lent to the page allocator --- */
+
+/* Is the page at @addr of the memory that /proc/iomem calls this? */
+static bool is_lent(const void *addr)
+{
+	unsigned long start, end, physical, page_size = sysconf(_SC_PAGESIZE);
+	FILE *pagemap = fopen("/proc/self/pagemap", "r"), *iomem = fopen("/proc/iomem", "r");
+	__u64 entry;
+	char line[256];
+	bool lent = false;
+
+	if (!pagemap || !iomem ||
+	    fseek(pagemap, (uintptr_t)addr / page_size * sizeof(entry), SEEK_SET) ||
+	    fread(&entry, sizeof(entry), 1, pagemap) != 1)
+		err(1, "where is a page?");
+	/* Documentation/admin-guide/mm/pagemap.rst: bits 0-54, the page frame's number */
+	physical = (entry & ((1ull << 55) - 1)) * page_size;
+	while (fgets(line, sizeof(line), iomem))
+		if (strstr(line, "System RAM (kmem)") &&
+		    sscanf(line, "%lx-%lx", &start, &end) == 2 &&
+		    physical >= start && physical <= end)
+			lent = true;
+	fclose(pagemap);
+	fclose(iomem);
+	return lent;
+}
+
+FIXTURE(lent) {
+	struct loop loop;
+};
+
+FIXTURE_SETUP(lent)
+{
+	open_loop(&self->loop);
+	ASSERT_EQ(0, system(lend_command));
+}
+
+FIXTURE_TEARDOWN(lent)
+{
+}
+
+/* The last test, for the last fixture: nothing gives back what is lent, and what came later would be in it. */
+TEST_F(lent, memory_is_not_persistent)
+{
+	char *page, *map;
+
+	map = mmap(NULL, DAX_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	memset(map, 1, DAX_PAGE);
+	/* All of it: else it is refused for its DRAM. */
+	for (page = map; page < map + DAX_PAGE; page += sysconf(_SC_PAGESIZE))
+		ASSERT_TRUE(is_lent(page));
+	ASSERT_EQ(NULL, ibv_reg_mr(self->loop.end.pd, map, DAX_PAGE, PERSISTENT));
+	EXPECT_EQ(EINVAL, errno);
+	reg_mr(&self->loop, map, DAX_PAGE, ACCESS);
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 4)
-		errx(2, "usage: persistence NVDIMM VIRTIO_PMEM FSDAX_FILE");
+	if (argc != 5)
+		errx(2, "usage: persistence NVDIMM VIRTIO_PMEM FSDAX_FILE LEND");
 	nvdimm_path = argv[1];
 	virtio_pmem_path = argv[2];
 	fsdax_path = argv[3];
+	lend_command = argv[4];
 	setlinebuf(stdout);
 	return test_harness_run(1, argv);
 }
