@@ -47,8 +47,9 @@ new_messages() {
 	"$@" >"$log" 2>&1 || { grep ': error' "$log" || tail -n 20 "$log"; return 1; }
 	sed -i "s|$(realpath "$TREE")/||g" "$base" "$log"
 	! awk '
-		function plain(line) { gsub(/:[0-9]+/, "", line); return line }
-		!/: (warning|error|WARNING|ERROR)/ { next }
+		function plain(line) { gsub(/:[0-9]+(-[0-9]+)?/, "", line); return line }
+		# Coccinelle marks a range of columns, and not all of its scripts say what it is.
+		!/: (warning|error|WARNING|ERROR)|:[0-9]+:[0-9]+-[0-9]+: / { next }
 		FILENAME == ARGV[1] { old[plain($0)]; next }
 		!(plain($0) in old) && !seen[$0]++' "$base" "$log" | grep .
 }
