@@ -16,6 +16,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(dirname "$here")
 # shellcheck source=selftests/ktap.sh
 . "$here/ktap.sh"
+# shellcheck source=qemu-scripts/variant.sh
+. "$root/qemu-scripts/variant.sh"
 
 series=${BASE:-v6.1}
 without=$series-base
@@ -125,9 +127,13 @@ rdma_cm_connects() {
 	connect 'cmtime -c 100' 'cmtime -c 100 -s $RXE_PEER_ADDR'
 }
 
-# A link goes while rping talks over it, 100 times; a debug kernel then looks for what was not given back.
-# (rxe is built into the lab's kernel, so there is no module to unload.)
+# A link goes while rping talks over it, 100 times, and where rdma_rxe is a module, as in debug kernels, it goes
+# too; a debug kernel then looks for what was not given back.
 links_come_and_go_with_traffic() {
+	local reload=:
+	if grep -qx CONFIG_RDMA_RXE=m "$root/build/$series$variant/.config"; then
+		reload="modprobe -r rdma_rxe; modprobe rdma_rxe"
+	fi
 	# shellcheck disable=SC2016 # for the guest
 	rxe_vm run --timeout 1200 -- bash -euc '
 		# What comes first is that the server does not listen yet.
@@ -148,6 +154,9 @@ links_come_and_go_with_traffic() {
 			kill $client $server 2>/dev/null || true
 			wait $deletion
 			[[ ! -e /sys/class/infiniband/rxe0 ]]
+			# What is not closed yet uses the module.
+			wait $client $server || true
+			eval "$1"
 			rdma link add rxe0 type rxe netdev eth0
 		done
 		wait
@@ -155,7 +164,7 @@ links_come_and_go_with_traffic() {
 		server=$!
 		until rping -c -C 100 -a $RXE_ADDR 2>/dev/null; do :; done
 		wait $server
-		echo "# $i times"'
+		echo "# $i times"' - "$reload"
 }
 
 # shellcheck disable=SC2034 # for run_suite

@@ -27,7 +27,7 @@ seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 # The SFENCE instructions that the driver executes, as SYMBOL+OFFSET,...
 drains() {
 	objdump -d -j .text --prefix-addresses --no-show-raw-insn \
-		"$root/build/${BASE:-v6.1}$variant"/obj/drivers/infiniband/sw/rxe/*.o |
+		"$root/build/${BASE:-v6.1}$variant"/obj/drivers/infiniband/sw/rxe/rxe_*.o |
 		sed -n 's/^[0-9a-f]* <\([^>]*\)> *sfence.*/\1/p' | paste -sd ,
 }
 
