@@ -92,8 +92,10 @@ struct flush {
 	size_t length;
 };
 
-/* Protects everything below, and the order of what the CPUs do. */
-static DEFINE_SPINLOCK(lock);
+/* Protects everything below, and the order of what the CPUs do.  Not a spinlock_t: lockdep takes the breakpoint of a
+ * probe for an NMI, which could interrupt who holds the lock.  But no CPU is in two probes at once.
+ */
+static arch_spinlock_t lock = __ARCH_SPIN_LOCK_UNLOCKED;
 static u8 *memory;
 static struct debugfs_blob_wrapper media;
 /* The last mapping of the memory; its addresses are those that a peer uses. */
@@ -105,6 +107,21 @@ static unsigned long checked, lost, missed;
 static size_t first_lost;
 
 static struct dentry *directory;
+
+static unsigned long take_lock(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	arch_spin_lock(&lock);
+	return flags;
+}
+
+static void release_lock(unsigned long flags)
+{
+	arch_spin_unlock(&lock);
+	local_irq_restore(flags);
+}
 
 /* On the way */
 
@@ -118,7 +135,7 @@ static void send_to_media(const void *dst, const void *content, size_t length)
 	if ((u8 *)dst < memory || (u8 *)dst + length > memory + size)
 		return;
 
-	spin_lock_irqsave(&lock, flags);
+	flags = take_lock();
 	mine = this_cpu_ptr(&pending);
 	if (mine->used + need > PENDING_SIZE) {
 		missed++;
@@ -129,7 +146,7 @@ static void send_to_media(const void *dst, const void *content, size_t length)
 		memcpy(one->content, content, length);
 		mine->used += need;
 	}
-	spin_unlock_irqrestore(&lock, flags);
+	release_lock(flags);
 }
 
 static int on_drain(struct kprobe *probe, struct pt_regs *regs)
@@ -139,7 +156,7 @@ static int on_drain(struct kprobe *probe, struct pt_regs *regs)
 	unsigned long flags;
 	size_t at;
 
-	spin_lock_irqsave(&lock, flags);
+	flags = take_lock();
 	mine = this_cpu_ptr(&pending);
 	for (at = 0; at < mine->used && !power_is_cut;
 	     at += write_back_size(one->length)) {
@@ -147,7 +164,7 @@ static int on_drain(struct kprobe *probe, struct pt_regs *regs)
 		memcpy((u8 *)media.data + one->offset, one->content, one->length);
 	}
 	mine->used = 0;
-	spin_unlock_irqrestore(&lock, flags);
+	release_lock(flags);
 	return 0;
 }
 
@@ -176,10 +193,10 @@ static int on_dax_mmap(struct kprobe *probe, struct pt_regs *regs)
 	struct vm_area_struct *vma = (void *)regs_get_kernel_argument(regs, 1);
 	unsigned long flags;
 
-	spin_lock_irqsave(&lock, flags);
+	flags = take_lock();
 	mapped_at = vma->vm_start - (vma->vm_pgoff << PAGE_SHIFT);
 	mapped_end = vma->vm_end;
-	spin_unlock_irqrestore(&lock, flags);
+	release_lock(flags);
 	return 0;
 }
 
@@ -264,7 +281,7 @@ static unsigned int on_packet(void *priv, struct sk_buff *skb, const struct nf_h
 		ext = skb_header_pointer(skb, at + sizeof(buffer), sizeof(ext_buffer),
 					 &ext_buffer);
 
-	spin_lock_irqsave(&lock, flags);
+	flags = take_lock();
 	if (incoming && ++packets == cut_at)
 		power_is_cut = true;
 	drop = power_is_cut;
@@ -274,7 +291,7 @@ static unsigned int on_packet(void *priv, struct sk_buff *skb, const struct nf_h
 		flush_has_come(&ext->feth, &ext->reth, psn);
 	else if (!incoming && head->bth.opcode == ROCE_RC_READ_RESPONSE_ONLY)
 		answer_goes_out(psn);
-	spin_unlock_irqrestore(&lock, flags);
+	release_lock(flags);
 	return drop ? NF_DROP : NF_ACCEPT;
 }
 
@@ -287,18 +304,18 @@ static const struct nf_hook_ops hooks[] = {
 
 static int report_show(struct seq_file *file, void *unused)
 {
-	unsigned long missed_probes = 0;
+	unsigned long flags, missed_probes = 0;
 	int i;
 
 	for (i = 0; i < 3 + num_drains; i++)
 		missed_probes += probes[i].nmissed;
 
-	spin_lock_irq(&lock);
+	flags = take_lock();
 	seq_printf(file, "checked %lu\nlost %lu\nmissed %lu\npower %s\n", checked, lost,
 		   missed + missed_probes, power_is_cut ? "off" : "on");
 	if (lost)
 		seq_printf(file, "first_lost %zu\n", first_lost);
-	spin_unlock_irq(&lock);
+	release_lock(flags);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(report);
