@@ -522,7 +522,7 @@ TEST_F_TIMEOUT(huge, last_bytes_are_where_they_belong, PATIENCE)
 
 /* --- Persistent memory that is lent to the page allocator --- */
 
-/* Is the page at @addr of the memory that /proc/iomem calls this? */
+/* Is the page at @addr in what /proc/iomem says dax/kmem has taken? */
 static bool is_lent(const void *addr)
 {
 	unsigned long start, end, physical, page_size = sysconf(_SC_PAGESIZE);

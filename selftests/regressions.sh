@@ -159,7 +159,6 @@ links_come_and_go_with_traffic() {
 			eval "$1"
 			rdma link add rxe0 type rxe netdev eth0
 		done
-		wait
 		rping -s -a $RXE_ADDR -C 100 &
 		server=$!
 		until rping -c -C 100 -a $RXE_ADDR 2>/dev/null; do :; done
