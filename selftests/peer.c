@@ -42,6 +42,10 @@ static const char peer_up[] = "ip link set " PEER_NETDEV " up";
 
 static const char rxe_up[] = "rdma link add " RXE_DEVICE " type rxe netdev " RXE_NETDEV;
 
+/* So slow that nothing passes within a case but what the burst allows. */
+static const char stall[] = "tc qdisc replace dev " RXE_NETDEV " root tbf rate 80bit limit 1mb burst %u";
+static const char end_stall[] = "tc qdisc replace dev " RXE_NETDEV " root noqueue";
+
 #define RC_OPCODES	0x20
 
 bool peer_legacy_icrc;
@@ -364,6 +368,19 @@ void peer_send(const struct packet *packet)
 
 	packet_to_frame(packet, &frame);
 	peer_send_frame(&frame);
+}
+
+void peer_stall_link(void)
+{
+	char commands[sizeof(stall) + 16];
+
+	snprintf(commands, sizeof(commands), stall, STALLED_BYTES);
+	run(commands, "stall the veth pair (CONFIG_NET_SCH_TBF is needed)");
+}
+
+void peer_end_stall(void)
+{
+	run(end_stall, "end the stall of the veth pair");
 }
 
 unsigned int wait_scale(void)

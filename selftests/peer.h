@@ -101,6 +101,14 @@ void peer_send(const struct packet *packet);
  */
 bool peer_recv_frame(struct frame *frame, unsigned int ms);
 
+/*
+ * From now on what the kernel sends waits in its network device, but for some STALLED_BYTES.  The end of the
+ * stall drops what waits; it does no harm where there is none.
+ */
+#define STALLED_BYTES	1600
+void peer_stall_link(void);
+void peer_end_stall(void);
+
 /* Deadlines are this many times longer: KSFT_TIMEOUT_SCALE, for emulated and debug kernels. */
 unsigned int wait_scale(void);
 #define ANSWER_MS	3000

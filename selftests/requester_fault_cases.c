@@ -152,6 +152,135 @@ CASE(lost, takes_no_second_credit, "3 credits",
 	expect_successes(_metadata, client, 2);
 }
 
+/* ---- An acknowledgement of what is being sent again ---- */
+
+/*
+ * rxe has up to 65 packets of a QP in its network device.  If that is stalled, it stops within these.
+ */
+#define LONG_SEND	80
+
+/* A WRITE, a SEND of LONG_SEND packets, and another WRITE, at their PSNs. */
+#define STALLED_PACKETS	(LONG_SEND + 2)
+
+FIXTURE(stalled) {
+	struct client	client;
+	__u8		data[LONG_SEND * MTU];
+	struct packet	rq[STALLED_PACKETS];
+};
+
+FIXTURE_SETUP(stalled)
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	size_t i;
+
+	client_open(&self->client, &config);
+	for (i = 0; i < sizeof(self->data); i++)
+		self->data[i] = i / MTU + i;
+}
+
+FIXTURE_TEARDOWN(stalled)
+{
+	peer_end_stall();
+	client_close(&self->client);
+}
+
+static void post_long_send(struct __test_metadata *_metadata, struct client *client, __u8 *data,
+			   struct packet rq[LONG_SEND])
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, LONG_SEND * MTU, 0);
+	int i;
+
+	ASSERT_NE(NULL, mr);
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++client->line.id;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, LONG_SEND * MTU);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	for (i = 0; i < LONG_SEND; i++) {
+		rq[i] = (struct packet) {
+			.opcode = !i ? ROCE_RC_SEND_FIRST :
+				  i < LONG_SEND - 1 ? ROCE_RC_SEND_MIDDLE : ROCE_RC_SEND_LAST,
+			.qpn = client->line.qp.peer_qpn, .psn = client->line.psn,
+			.ack_req = i == LONG_SEND - 1, .payload_len = MTU,
+		};
+		memcpy(rq[i].payload, data + i * MTU, MTU);
+		client->line.psn = psn_add(client->line.psn, 1);
+	}
+}
+
+/*
+ * @frame is the request of @rq that has its PSN: the index.  An acknowledgement may be wanted of any packet of
+ * a SEND, and must be of the last.
+ */
+static int expect_one_of(struct __test_metadata *_metadata, const struct frame *frame,
+			 const struct packet rq[STALLED_PACKETS])
+{
+	char want[WORDS_LEN], got[WORDS_LEN];
+	struct packet packet;
+	__u32 i;
+
+	ASSERT_TRUE(frame_to_packet(frame, &packet));
+	i = psn_add(packet.psn, -rq[0].psn);
+	ASSERT_LT(i, STALLED_PACKETS) {
+		TH_LOG("no request has the PSN of: %s", packet_in_words(&packet, got));
+	}
+	if (packet.opcode == ROCE_RC_SEND_FIRST || packet.opcode == ROCE_RC_SEND_MIDDLE)
+		packet.ack_req = false;
+	ASSERT_STREQ(packet_in_words(&rq[i], want), packet_in_words(&packet, got));
+	ASSERT_EQ(0, memcmp(rq[i].payload, packet.payload, packet.payload_len));
+	return i;
+}
+
+/* The next @n frames are the first @n of @rq. */
+static void expect_first(struct __test_metadata *_metadata,
+			 const struct packet rq[STALLED_PACKETS], int n)
+{
+	struct frame frame;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
+		ASSERT_EQ(i, expect_one_of(_metadata, &frame, rq));
+	}
+}
+
+CASE(stalled, acknowledged, "4 retransmission",
+     "a SEND is acknowledged while it is sent again: no PSN becomes that of another request")
+{
+	struct client *client = &self->client;
+	struct packet *rq = self->rq;
+	struct frame frame;
+	struct ibv_wc wc;
+	int rounds = 0;
+
+	rq[0] = post(_metadata, client, wr_write());
+	post_long_send(_metadata, client, self->data, &rq[1]);
+	rq[LONG_SEND + 1] = post(_metadata, client, wr_write());
+	expect_first(_metadata, rq, STALLED_PACKETS);
+
+	/* The kernel begins anew, and stops within the SEND. */
+	peer_stall_link();
+	acknowledge(client, &rq[0], ROCE_AETH_NAK_PSN);
+	expect_first(_metadata, rq, 2);
+	acknowledge(client, &rq[LONG_SEND], ROCE_AETH_ACK);
+	/* That is seen with: */
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	peer_end_stall();
+
+	/* What it stopped at, once; all that is not acknowledged, again, after a time-out. */
+	while (!next_is_completion(_metadata, client, &frame, &wc))
+		if (expect_one_of(_metadata, &frame, rq) == LONG_SEND + 1 && ++rounds >= 2)
+			acknowledge(client, &rq[LONG_SEND + 1], ROCE_AETH_ACK);
+	ASSERT_GE(rounds, 2) {
+		TH_LOG("the SEND was completed before it was sent again: it has not stopped in it");
+	}
+	ASSERT_EQ(2, wc.wr_id);
+	ASSERT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), ibv_wc_status_str(wc.status));
+	expect_wc(_metadata, client, 3, IBV_WC_SUCCESS);
+}
+
 /* ---- Answers that are none ---- */
 
 FIXTURE_VARIANT(bad_response) {
