@@ -110,17 +110,27 @@ check check-full check-samples: check-trees
 	@[ $@ = check ] || scripts/deps check check-full
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/check/run $(patsubst check-%,--%,$(filter check-%,$@)) $(CHECKED)
 
-# Whose source cannot be had, for the archive moves on, is skipped and says so.
+# LINUX_SRC and RDMA_CORE_SRC are the source of one base only.  A series of rdma-core whose source cannot be had, for
+# the archive moves on, is skipped and says so.
 check-trees:
-	@$(foreach b,$(notdir $(wildcard kernel/v*)),$(MAKE) -s --no-print-directory BASE=$b build/check/$b/src/.git;) \
-	$(foreach r,$(notdir $(wildcard rdma-core-provider/v*)),$(MAKE) -s --no-print-directory RDMA_CORE=$r build/check/$r/src/.git;) :
+	@for base in $(notdir $(wildcard kernel/v*)); do \
+		$(MAKE) -s BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) build/check/$$base/src/.git || exit; \
+	done
+	@for base in $(notdir $(wildcard rdma-core-provider/v*)); do \
+		source=$$([ $$base = $(RDMA_CORE) ] || echo RDMA_CORE_SRC=); \
+		mkdir -p build/check/$$base; \
+		[ -e build/check/$$base/src/.git ] || \
+		if $(MAKE) -s RDMA_CORE=$$base $$source fetch >build/check/$$base/skip 2>&1; then \
+			$(MAKE) -s RDMA_CORE=$$base $$source build/check/$$base/src/.git || exit; \
+		fi; \
+	done
 
 build/check/$(BASE)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.git
 	@git -C $(KERNEL_TREE) worktree prune
 	@git -C $(KERNEL_TREE) worktree add -q --detach $(CURDIR)/$(@D) base
 
 .PHONY: submission
-submission: $(KERNEL_TREE)/.git $(RDMA_TREE)/.git ## build/submission: for git send-email; SIGNOFF='You <you@example.org>', then VERSION=, PREVIOUS=
+submission: $(KERNEL_TREE)/.git $(RDMA_TREE)/.git ## build/submission: for git send-email; SIGNOFF='You <you@example.org>', then VERSION=, PREVIOUS=; RUN=
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES) build/submission/kernel
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES) build/submission/rdma-core
 

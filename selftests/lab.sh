@@ -15,12 +15,12 @@ root=$(dirname "$here")
 . "$root/qemu-scripts/variant.sh"
 
 # lab STATUS ARG...: runs rxe-vm and wants this exit status.  (The search for
-# leaks would take a debug kernel ten seconds each time, and is not at issue.)  Its output is in
-# $stdout and $stderr, the folder of the run in $run.
+# leaks would take a debug kernel ten seconds each time, and is not at issue, if not $kmemleak is `on`.)
+# Its output is in $stdout and $stderr, the folder of the run in $run.
 lab() {
 	local want=$1 got=0
 	shift
-	"$root/qemu-scripts/rxe-vm" "$1" --name "lab-$case_name" --append kmemleak=off "${@:2}" >"$work/stdout" 2>"$work/stderr" || got=$?
+	"$root/qemu-scripts/rxe-vm" "$1" --name "lab-$case_name" --append "kmemleak=${kmemleak:-off}" "${@:2}" >"$work/stdout" 2>"$work/stderr" || got=$?
 	stdout=$(tr -d '\0' <"$work/stdout")
 	stderr=$(tr -d '\0' <"$work/stderr")
 	run=$(newest_run)
@@ -141,6 +141,13 @@ panic_of_the_kernel_is_a_splat() {
 memory_error_is_a_splat() {
 	lab 5 run -- sh -c 'echo WRITE_AFTER_FREE >/sys/kernel/debug/provoke-crash/DIRECT'
 	says 'BUG: KASAN: use-after-free in lkdtm_WRITE_AFTER_FREE'
+}
+
+# The list's elements, which are not empty and have neighbours.
+leak_of_the_kernel_is_a_splat() {
+	kmemleak=on lab 5 run -- sh -c 'modprobe kmemleak-test && rmmod kmemleak-test'
+	verdict_is splat
+	grep -q '^.*unreferenced object .* (size 416)' "$run/guest.console" || fail "none of the elements was found"
 }
 
 words_of_a_command_are_no_splat() {
@@ -334,7 +341,7 @@ cases=(
 	no_root_is_needed
 )
 # What the debug kernel alone can see.
-[[ ${DEBUG:-0} != 1 ]] || cases+=(memory_error_is_a_splat)
+[[ ${DEBUG:-0} != 1 ]] || cases+=(memory_error_is_a_splat leak_of_the_kernel_is_a_splat)
 # shellcheck disable=SC2034 # used by run_suite
 smoke_cases=(
 	exit_status_is_passed_through

@@ -92,4 +92,5 @@ for mutant in "${mutants[@]}"; do
 		survivors=$((survivors + 1))
 	fi
 done
+echo "$((n - survivors)) passed, $survivors failed, 0 skipped"
 ((!survivors))

@@ -46,10 +46,13 @@ new_messages() {
 	fi
 	"$@" >"$log" 2>&1 || { grep ': error' "$log" || tail -n 20 "$log"; return 1; }
 	sed -i "s|$(realpath "$TREE")/||g" "$base" "$log"
+	# Lines move, so messages are compared without their numbers.  There may be as many of a kind as before; a
+	# header's is said again for each file that includes it.
 	! awk '
 		function plain(line) { gsub(/:[0-9]+(-[0-9]+)?/, "", line); return line }
 		# Coccinelle marks a range of columns, and not all of its scripts say what it is.
 		!/: (warning|error|WARNING|ERROR)|:[0-9]+:[0-9]+-[0-9]+: / { next }
-		FILENAME == ARGV[1] { old[plain($0)]; next }
-		!(plain($0) in old) && !seen[$0]++' "$base" "$log" | grep .
+		seen[FILENAME, $0]++ { next }
+		FILENAME == ARGV[1] { old[plain($0)]++; next }
+		++new[plain($0)] > old[plain($0)]' "$base" "$log" | grep .
 }

@@ -1,2 +1,3 @@
 #!/usr/bin/env bash
 echo "$@"
+# Expect: no SPDX-License-Identifier
