@@ -152,6 +152,79 @@ CASE(lost, takes_no_second_credit, "3 credits",
 	expect_successes(_metadata, client, 2);
 }
 
+CASE(lost, fenced, "3 fence", "with a fence: sent again, it does not wait for its own response")
+{
+	struct client *client = &self->client;
+	struct wr wr = variant->make();
+	struct packet rq;
+
+	wr.flags |= IBV_SEND_FENCE;
+	rq = post_and_expect(_metadata, client, wr);
+	expect_retransmission(_metadata, &rq, 1);
+	respond(client, &rq);
+	expect_successes(_metadata, client, 1);
+}
+
+CASE(lost, behind_a_fence, "3 fence",
+     "a SEND with a fence, sent again, does not wait for the response to what is behind it")
+{
+	struct client *client = &self->client;
+	struct wr send = wr_send();
+	struct packet rq[2];
+	int i;
+
+	send.flags |= IBV_SEND_FENCE;
+	rq[0] = post_and_expect(_metadata, client, send);
+	rq[1] = post_and_expect(_metadata, client, variant->make());
+	expect_retransmission(_metadata, rq, 2);
+	for (i = 0; i < 2; i++)
+		respond(client, &rq[i]);
+	expect_successes(_metadata, client, 1);
+}
+
+CASE(lost, before_a_fence, "3 fence", "what is behind it with a fence waits for its response")
+{
+	struct client *client = &self->client;
+	struct wr send = wr_send();
+	struct packet rq[2];
+
+	send.flags |= IBV_SEND_FENCE;
+	rq[0] = post_and_expect(_metadata, client, variant->make());
+	rq[1] = post(_metadata, client, send);
+	/* Not rq[1], but: */
+	expect_again_roughly(_metadata, &rq[0]);
+	respond(client, &rq[0]);
+	expect_packet(_metadata, &rq[1]);
+	respond(client, &rq[1]);
+	expect_successes(_metadata, client, 1);
+}
+
+CASE(lost, around_a_bind, "4 retransmission",
+     "what was bound between it and a WRITE before it is not bound again")
+{
+	struct client *client = &self->client;
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	struct ibv_mw *mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
+	const struct ibv_mw_bind_info info = {
+		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
+	};
+	struct packet rq[2];
+	int i;
+
+	ASSERT_NE(NULL, mw);
+	rq[0] = post_and_expect(_metadata, client, wr_write());
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++client->line.id;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	rq[1] = post_and_expect(_metadata, client, variant->make());
+	expect_retransmission(_metadata, rq, 2);
+	for (i = 0; i < 2; i++)
+		respond(client, &rq[i]);
+	expect_successes(_metadata, client, 1);
+}
+
 /* ---- An acknowledgement of what is being sent again ---- */
 
 /*

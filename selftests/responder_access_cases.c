@@ -247,6 +247,94 @@ CASE(dram, window_2_persistent, "5 persistence on DRAM", "such a type 2 window i
 					self->rig.start, 64, IBV_ACCESS_FLUSH_PERSISTENT));
 }
 
+/* ---- Who may bind and invalidate a window ---- */
+
+DRAM_FIXTURE(window)
+
+/* A SEND with Invalidate of this key ends the QP that it came to, with an error, and nothing else. */
+static void peer_cannot_invalidate(struct __test_metadata *_metadata, struct rig *rig, __u32 rkey)
+{
+	struct packet rq = { .opcode = ROCE_RC_SEND_ONLY_INV };
+	__be32 key = htobe32(rkey);
+	struct frame frame;
+	struct ibv_wc wc;
+
+	rxe_post_recv(&rig->flow.qp, rig->mr, rig->start + 512, 256);
+	packet_to_frame(&rq, &frame);
+	memcpy(frame.wire.roce + sizeof(struct roce_bth), &key, sizeof(key));
+	send_raw_frame(&rig->flow, &frame);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
+	both_verbs_served_elsewhere(_metadata, rig);
+}
+
+CASE(window, unbound_and_invalidated_by_the_peer, "5 R_Key", "an error, no more")
+{
+	peer_cannot_invalidate(_metadata, &self->rig, key_that_is_bad(&self->rig, KEY_UNBOUND));
+}
+
+CASE(window, invalidated_once_more_by_the_peer, "5 R_Key", "an error, no more")
+{
+	peer_cannot_invalidate(_metadata, &self->rig, key_that_is_bad(&self->rig, KEY_INVALIDATED));
+}
+
+CASE(window, unbound_and_invalidated, "5 R_Key", "an error, no more")
+{
+	struct rig *rig = &self->rig;
+
+	EXPECT_TRUE(rxe_refuses_local_invalidate(&rig->end, &rig->flow.qp,
+						 key_that_is_bad(rig, KEY_UNBOUND)));
+	both_verbs_served_elsewhere(_metadata, rig);
+}
+
+/* @stranger becomes a QP of another protection domain, whose region is returned. */
+static struct ibv_mr *open_stranger(struct rig *rig, struct flow *stranger)
+{
+	struct ibv_pd *own = rig->end.pd;
+	struct ibv_mr *mr;
+
+	rig->end.pd = ibv_alloc_pd(rig->end.context);
+	if (!rig->end.pd)
+		err(1, "a second protection domain");
+	flow_open(rig, stranger, &RXE_QP_DEFAULT);
+	mr = rxe_reg_mr(&rig->end, REGION_OFFSET, REGION_LEN, ACCESS_DRAM);
+	if (!mr)
+		err(1, "a memory region in another protection domain");
+	rig->end.pd = own;
+	return mr;
+}
+
+static void window_serves(struct __test_metadata *_metadata, struct rig *rig, struct ibv_mw *mw)
+{
+	struct packet rq = read_only(rig);
+
+	rq.rkey = mw->rkey;
+	served(_metadata, rig, rq);
+}
+
+CASE(window, invalidated_by_a_stranger, "5 R_Key", "by a QP of another protection domain: it stays")
+{
+	struct rig *rig = &self->rig;
+	struct ibv_mw *mw = bind_all(rig, &rig->flow, 2, ACCESS_WINDOW);
+	struct flow stranger;
+
+	open_stranger(rig, &stranger);
+	EXPECT_TRUE(rxe_refuses_local_invalidate(&rig->end, &stranger.qp, mw->rkey));
+	window_serves(_metadata, rig, mw);
+}
+
+CASE(window, bound_anew_by_a_stranger, "5 R_Key",
+     "a type 1 window, to nothing, by a QP of another protection domain: it stays")
+{
+	struct rig *rig = &self->rig;
+	struct ibv_mw *mw = bind_all(rig, &rig->flow, 1, ACCESS_WINDOW);
+	struct flow stranger;
+	struct ibv_mr *mr = open_stranger(rig, &stranger);
+
+	EXPECT_TRUE(rxe_refuses_rebind_mw(&rig->end, &stranger.qp, mw, mr));
+	window_serves(_metadata, rig, mw);
+}
+
 /* ---- Rights to ATOMIC WRITE ---- */
 
 FIXTURE_VARIANT(write_right) {

@@ -316,6 +316,21 @@ CASE(verb, duplicate_too_old, "4 duplicates",
 	answered_again(_metadata, rig, &rq[2], &answer[2]);
 }
 
+CASE(verb, one_more_than_three_resources, "4 duplicates",
+     "with 3 resources 4 are kept, for a requester that rounds its depth up, as those of Linux do")
+{
+	struct packet rq[4], answer[4];
+	struct rig *rig = &self->rig;
+	int i;
+
+	flow_with_resources(rig, 3);
+	for (i = 0; i < 4; i++) {
+		rq[i] = variant->make(rig);
+		answer[i] = serve(_metadata, rig, &rq[i]);
+	}
+	answered_again(_metadata, rig, &rq[0], &answer[0]);
+}
+
 CASE(verb, pushed_out_by_read_and_atomic, "3 responder resources",
      "READ and Atomics take from the same resources")
 {
@@ -609,6 +624,21 @@ CASE(verb, to_a_ud_qp, "1 opcode", "reserved on UD: ignored, whatever service th
 {
 	ignored_by_service(_metadata, &self->rig, variant->make(&self->rig), IBV_QPT_UD,
 			   ROCE_SERVICE_UD);
+}
+
+/* A READ of nothing. */
+
+DRAM_FIXTURE(empty_read)
+
+CASE(empty_read, duplicate, "4 duplicates", "its key is not looked at, nor is that of its duplicate")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = read_only(rig), answer;
+
+	rq.rkey = rig->mr->rkey + (100 << 8);
+	rq.dmalen = 0;
+	answer = serve(_metadata, rig, &rq);
+	answered_again(_metadata, rig, &rq, &answer);
 }
 
 /* Damaged requests. */

@@ -301,15 +301,33 @@ bool rxe_refuses_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *
 	return bind_mw(end, qp, alloc_mw(end, type), &info) != IBV_WC_SUCCESS;
 }
 
-void rxe_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)
+bool rxe_refuses_rebind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
+			   struct ibv_mr *mr)
+{
+	const struct ibv_mw_bind_info info = { mr, 0, 0, 0 };
+
+	return bind_mw(end, qp, mw, &info) != IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
 
 	ibv_wr_start(qpx);
 	qpx->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_local_inv(qpx, rkey);
-	if (complete_local(end, qp) != IBV_WC_SUCCESS)
+	return complete_local(end, qp);
+}
+
+void rxe_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)
+{
+	if (local_invalidate(end, qp, rkey) != IBV_WC_SUCCESS)
 		errx(1, "cannot invalidate a memory window");
+}
+
+bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)
+{
+	return local_invalidate(end, qp, rkey) != IBV_WC_SUCCESS;
 }
 
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms)

@@ -80,7 +80,11 @@ struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr
 /* Is that refused? */
 bool rxe_refuses_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
 			 __u64 addr, size_t len, unsigned int access);
+/* Is it refused to bind @mw to nothing, of @mr? */
+bool rxe_refuses_rebind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
+			   struct ibv_mr *mr);
 void rxe_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey);
+bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey);
 
 /* The next completion; false: none within @ms milliseconds (scaled). */
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms);
