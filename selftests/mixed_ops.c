@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All operations of an RC queue pair, mixed by chance and many at once, against a model.
+ * All operations of an RC queue pair, mixed by chance and many at once, some of them with a fence, against a
+ * model.
  *
  *	mixed_ops target ADDRESS DEVICE			lends a device DAX until it is killed
  *	mixed_ops initiator ADDRESS OPERATIONS SEED MODEL [KIND...]
@@ -291,7 +292,7 @@ static void post(struct initiator *me, enum kind kind)
 	op->block = choose_block(me, kind);
 	ibv_wr_start(me->qp);
 	me->qp->wr_id = me->posted++;
-	me->qp->wr_flags = IBV_SEND_SIGNALED;
+	me->qp->wr_flags = IBV_SEND_SIGNALED | (prng_once_in(&me->prng, 8) ? IBV_SEND_FENCE : 0);
 	perform(me, op);
 	errno = ibv_wr_complete(me->qp);
 	check(errno, "ibv_wr_complete");
