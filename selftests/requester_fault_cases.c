@@ -243,7 +243,8 @@ FIXTURE(stalled) {
 
 FIXTURE_SETUP(stalled)
 {
-	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	/* 2 s: what is sent again before the stall is not stopped by it, and commands take their time. */
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT + 3, 7);
 	size_t i;
 
 	client_open(&self->client, &config);
