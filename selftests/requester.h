@@ -332,7 +332,19 @@ static void expect_retransmission(struct __test_metadata *_metadata, const struc
 		expect_packet(_metadata, &rq[i]);
 }
 
-/* The same where only the count of transmissions matters: by opcode and PSN. */
+/* The kernel sends @rq, all @n outstanding requests, once more; then they are answered, and succeed. */
+static void expect_healing(struct __test_metadata *_metadata, struct client *client,
+			   const struct packet *rq, int n)
+{
+	int i;
+
+	expect_retransmission(_metadata, rq, n);
+	for (i = 0; i < n; i++)
+		respond(client, &rq[i]);
+	expect_successes(_metadata, client, 1);
+}
+
+/* A request is sent once more, where only the count of transmissions matters: by opcode and PSN. */
 static void expect_again_roughly(struct __test_metadata *_metadata, const struct packet *rq)
 {
 	char want[WORDS_LEN], got[WORDS_LEN];

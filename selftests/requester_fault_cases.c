@@ -18,9 +18,7 @@ CASE(lost, alone, "4 retransmission", "byte-identical after a time-out, then com
 	struct client *client = &self->client;
 	struct packet rq = post_and_expect(_metadata, client, variant->make());
 
-	expect_retransmission(_metadata, &rq, 1);
-	respond(client, &rq);
-	expect_successes(_metadata, client, 1);
+	expect_healing(_metadata, client, &rq, 1);
 }
 
 CASE(lost, among_others, "4 retransmission",
@@ -160,9 +158,7 @@ CASE(lost, fenced, "3 fence", "with a fence: sent again, it does not wait for it
 
 	wr.flags |= IBV_SEND_FENCE;
 	rq = post_and_expect(_metadata, client, wr);
-	expect_retransmission(_metadata, &rq, 1);
-	respond(client, &rq);
-	expect_successes(_metadata, client, 1);
+	expect_healing(_metadata, client, &rq, 1);
 }
 
 CASE(lost, behind_a_fence, "3 fence",
@@ -171,15 +167,11 @@ CASE(lost, behind_a_fence, "3 fence",
 	struct client *client = &self->client;
 	struct wr send = wr_send();
 	struct packet rq[2];
-	int i;
 
 	send.flags |= IBV_SEND_FENCE;
 	rq[0] = post_and_expect(_metadata, client, send);
 	rq[1] = post_and_expect(_metadata, client, variant->make());
-	expect_retransmission(_metadata, rq, 2);
-	for (i = 0; i < 2; i++)
-		respond(client, &rq[i]);
-	expect_successes(_metadata, client, 1);
+	expect_healing(_metadata, client, rq, 2);
 }
 
 CASE(lost, before_a_fence, "3 fence", "what is behind it with a fence waits for its response")
@@ -209,7 +201,6 @@ CASE(lost, around_a_bind, "4 retransmission",
 		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
 	};
 	struct packet rq[2];
-	int i;
 
 	ASSERT_NE(NULL, mw);
 	rq[0] = post_and_expect(_metadata, client, wr_write());
@@ -219,10 +210,7 @@ CASE(lost, around_a_bind, "4 retransmission",
 	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
 	ASSERT_EQ(0, ibv_wr_complete(qpx));
 	rq[1] = post_and_expect(_metadata, client, variant->make());
-	expect_retransmission(_metadata, rq, 2);
-	for (i = 0; i < 2; i++)
-		respond(client, &rq[i]);
-	expect_successes(_metadata, client, 1);
+	expect_healing(_metadata, client, rq, 2);
 }
 
 /* ---- An acknowledgement of what is being sent again ---- */
