@@ -139,8 +139,8 @@ bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL
 	@selftests/bench.sh $(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %)
 
 .PHONY: mutants
-mutants: kernel selftests ## break the kernel in many ways and see that the wire tests notice
-	@selftests/mutants.sh
+mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': in these), see that tests notice
+	@selftests/mutants.sh $(MUTANTS)
 
 .PHONY: interop stock-rdma-core
 interop: kernel rdma-core stock-rdma-core selftests ## with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core

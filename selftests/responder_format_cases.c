@@ -390,16 +390,19 @@ CASE(atomic_write, icrc_twice, "1 ICRC trap",
 }
 
 CASE(atomic_write, zero_based_window, "5 ATOMIC WRITE alignment",
-     "in a zero-based window it is the target, not the VA, that must be aligned")
+     "in a zero-based window both must be aligned, the target and, as for Atomics, the VA")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = atomic_write(rig);
-	__u64 misaligned = rig->start + 100;	/* by 4 */
+	__u64 misaligned = rig->start + 100, va;	/* by 4 */
 
-	rq.rkey = rxe_bind_mw(&rig->end, &rig->flow.qp, rig->mr, 2, misaligned, 256,
-			      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED)->rkey;
-	rq.va = 0;
-	refused(_metadata, rig, rq, ROCE_AETH_NAK_INVALID);
+	for (va = 0; va <= 4; va += 4) {
+		struct packet rq = atomic_write_to(rig, va);
+
+		rq.rkey = rxe_bind_mw(&rig->end, &rig->flow.qp, rig->mr, 2, misaligned, 256,
+				      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED)->rkey;
+		refused(_metadata, rig, rq, ROCE_AETH_NAK_INVALID);
+		flow_reopen(rig, &RXE_QP_DEFAULT);
+	}
 }
 
 CASE(atomic_write, tail_behind_its_data, "3 order",
