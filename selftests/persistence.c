@@ -3,11 +3,12 @@
  * Persistence: who may register it, and what it costs, on the RDMA device of this machine, which talks
  * to itself.  Prints KTAP.
  *
- *	persistence NVDIMM VIRTIO_PMEM FSDAX_FILE LEND
+ *	persistence NVDIMM VIRTIO_PMEM FSDAX_FILE LEND MARGIN
  *
  * NVDIMM is a device DAX of more than 4 GiB, VIRTIO_PMEM one whose durability needs the host,
- * FSDAX_FILE a file on a file system that maps an NVDIMM, and LEND a command that lends one more NVDIMM
- * to the page allocator (dax/kmem), which then takes from that first.
+ * FSDAX_FILE a file on a file system that maps an NVDIMM, LEND a command that lends one more NVDIMM
+ * to the page allocator (dax/kmem), which then takes from that first, and MARGIN by how many per cent
+ * a ratio of costs may be above what is allowed: the detectors of a debug kernel blur it.
  *
  * Times are those of an emulator, as a rule: only ratios of what was measured in turn are judged.
  */
@@ -38,6 +39,7 @@
 #define PATIENCE	600	/* seconds: for an emulated debug kernel on a busy machine */
 
 static const char *nvdimm_path, *virtio_pmem_path, *fsdax_path, *lend_command;
+static unsigned int margin;
 
 /* --- One work request at a time, or many at once, from a QP to its neighbour --- */
 
@@ -354,6 +356,12 @@ static unsigned int compare(struct __test_metadata *_metadata, struct loop *loop
 	return tell_ratio(pair, n);
 }
 
+/* In thousandths, as the ratios are. */
+static unsigned int limit(unsigned int ratio)
+{
+	return ratio + ratio * margin / 100;
+}
+
 FIXTURE(cost) {
 	struct loop loop;
 	void *nvdimm;
@@ -380,7 +388,7 @@ TEST_F_TIMEOUT(cost, of_a_region_does_not_depend_on_its_size, PATIENCE)
 		{ .name = "of 2 MiB", .request = flush_region(small) },
 	};
 
-	EXPECT_LE(compare(_metadata, &self->loop, pair, 500, 1), 1200);
+	EXPECT_LE(compare(_metadata, &self->loop, pair, 500, 1), limit(1200));
 }
 
 TEST_F_TIMEOUT(cost, of_a_small_range_is_below_that_of_a_read, PATIENCE)
@@ -393,7 +401,7 @@ TEST_F_TIMEOUT(cost, of_a_small_range_is_below_that_of_a_read, PATIENCE)
 		  .request = request_of(IBV_WR_RDMA_READ, mr, 0, 8) },
 	};
 
-	EXPECT_LE(compare(_metadata, &self->loop, pair, 2000, 1), 1000);
+	EXPECT_LE(compare(_metadata, &self->loop, pair, 2000, 1), limit(1000));
 }
 
 /* Nothing is demanded of these: they tell. */
@@ -444,7 +452,7 @@ TEST_F_TIMEOUT(cost, of_registration_does_not_grow_with_the_check, PATIENCE)
 		times[0][i % N] = time_registration(&self->loop, self->nvdimm, PERSISTENT);
 		times[1][i % N] = time_registration(&self->loop, self->nvdimm, ACCESS);
 	}
-	EXPECT_LE(tell_ratio(pair, N), 1200);
+	EXPECT_LE(tell_ratio(pair, N), limit(1200));
 }
 
 /* --- 4 GiB and more, under the eyes of the detectors of soft lockups and RCU stalls --- */
@@ -579,8 +587,12 @@ TEST_F(lent, memory_is_not_persistent)
 
 int main(int argc, char **argv)
 {
-	if (argc != 5)
-		errx(2, "usage: persistence NVDIMM VIRTIO_PMEM FSDAX_FILE LEND");
+	char *end = "";
+
+	if (argc == 6)
+		margin = strtoul(argv[5], &end, 10);
+	if (argc != 6 || end == argv[5] || *end)
+		errx(2, "usage: persistence NVDIMM VIRTIO_PMEM FSDAX_FILE LEND MARGIN");
 	nvdimm_path = argv[1];
 	virtio_pmem_path = argv[2];
 	fsdax_path = argv[3];
