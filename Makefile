@@ -92,6 +92,7 @@ BASE_OUT := build/$(BASE)-base
 base-kernel: $(BASE_OUT)/src/.git ## build/BASE-base: the kernel without the series, to compare with
 	@scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) kernel/config/kernel.config kernel/config/base.config
 regressions: kernel base-kernel rdma-core selftests ## what the base can do, the series can, as fast
+	@$(if $(DEBUG_CONFIG),$(MAKE) --no-print-directory DEBUG= kernel) # compared with the base, whatever DEBUG is
 	@selftests/run-tests regressions
 
 .PHONY: kunit

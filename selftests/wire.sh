@@ -68,6 +68,7 @@ icrc_agrees_with_known_packets() { icrc vectors "$vectors"; }
 icrc_notices_a_change() {
 	sed 's/ffff0000/ffff0001/' "$vectors" | icrc vectors /dev/stdin >"$work/after" && fail "it does not"
 	cat "$work/after"
+	[[ -s $work/after ]] || fail "it says nothing"
 	! grep -v DIFFERENT "$work/after"
 }
 
