@@ -213,6 +213,62 @@ CASE(lost, around_a_bind, "4 retransmission",
 	expect_healing(_metadata, client, rq, 2);
 }
 
+/* ---- A loopback: responses come while the request is being sent ---- */
+
+/*
+ * The SEND waits for a receive request, by RNR NAKs and retries, which come to the bind again.  When the
+ * SEND is at last sent with success, it has completed before the requester comes to the bind.
+ */
+CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
+     "a bind with a fence between it and a SEND without a receive request is passed by the retries")
+{
+	struct client *client = &self->client;
+	struct ibv_mw *mw;
+	const struct ibv_mw_bind_info info = {
+		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
+	};
+	const __u64 value = 0x1122334455667788;
+	__u64 *target = (__u64 *)(client->end.memory + PAGE);
+	struct rxe_qp pair[2];
+	struct ibv_qp_ex *qpx;
+	struct ibv_wc wc;
+	int id;
+
+	rxe_make_pair(&client->end, pair);
+	mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
+	ASSERT_NE(NULL, mw);
+	qpx = ibv_qp_to_qp_ex(pair[0].qp);
+	ibv_wr_start(qpx);
+	qpx->wr_flags = 0;
+	ibv_wr_send(qpx);
+	set_sge(client, qpx, 16);
+	qpx->wr_id = 1;
+	qpx->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
+	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+	qpx->wr_id = 2;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	if (variant->make().opcode == IBV_WR_FLUSH)
+		ibv_wr_flush(qpx, client->mr->rkey, (uintptr_t)target, 8, IBV_FLUSH_GLOBAL,
+			     IBV_FLUSH_RANGE);
+	else
+		ibv_wr_atomic_write(qpx, client->mr->rkey, (uintptr_t)target, &value);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	ASSERT_EQ(0, ibv_poll_cq(client->end.cq, 1, &wc));
+
+	rxe_post_recv(&pair[1], client->mr, (uintptr_t)client->end.memory + 2 * PAGE, 16);
+	for (id = 1; id <= 2;) {
+		ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS)) {
+			TH_LOG("no completion of request %d", id);
+		}
+		ASSERT_STREQ("success", ibv_wc_status_str(wc.status));
+		if (wc.qp_num != pair[0].qp->qp_num)
+			continue;
+		ASSERT_EQ(id, (int)wc.wr_id);
+		id++;
+	}
+	ASSERT_EQ(variant->make().opcode == IBV_WR_FLUSH ? 0 : value, *target);
+}
+
 /* ---- An acknowledgement of what is being sent again ---- */
 
 /*

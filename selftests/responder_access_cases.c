@@ -128,6 +128,22 @@ CASE(bad_key, atomic_write, "5 R_Key", "ATOMIC WRITE: NAK Remote Access Error")
 	refused_with_key(_metadata, &self->rig, variant->kind, atomic_write(&self->rig));
 }
 
+CASE(bad_key, flushes_receives, "5 R_Key", "refused: all that is posted to receive is flushed")
+{
+	struct rig *rig = &self->rig;
+	struct ibv_wc wc;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		rxe_post_recv(&rig->flow.qp, rig->mr, rig->start, 16);
+	refused_with_key(_metadata, rig, variant->kind, atomic_write(rig));
+	for (i = 0; i < 4; i++) {
+		ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+		ASSERT_STREQ(ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR), ibv_wc_status_str(wc.status));
+		ASSERT_EQ(rig->flow.qp.qp->qp_num, wc.qp_num);
+	}
+}
+
 /* ---- Rights to FLUSH, of QP, region and window ---- */
 
 #define REMOTE_RIGHTS	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | \

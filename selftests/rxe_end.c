@@ -172,7 +172,8 @@ static void to_init(const struct rxe_qp_config *config, struct ibv_qp *qp)
 	       (config->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
-static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
+static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
+		   __u32 peer_addr)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -187,9 +188,9 @@ static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, stru
 			.grh = { .hop_limit = 64, .sgid_index = end->gid_index },
 		},
 	};
-	__u32 peer_addr = htonl(PEER_ADDR);
 	int mask = 0;
 
+	peer_addr = htonl(peer_addr);
 	memset(&attr.ah_attr.grh.dgid.raw[10], 0xff, 2);
 	memcpy(&attr.ah_attr.grh.dgid.raw[12], &peer_addr, sizeof(peer_addr));
 	if (config->type != IBV_QPT_UD)
@@ -224,9 +225,27 @@ void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct
 	if (config->state >= IBV_QPS_INIT)
 		to_init(config, qp->qp);
 	if (config->state >= IBV_QPS_RTR)
-		to_rtr(end, config, qp);
+		to_rtr(end, config, qp, PEER_ADDR);
 	if (config->state >= IBV_QPS_RTS)
 		to_rts(config, qp->qp);
+}
+
+void rxe_make_pair(struct rxe_end *end, struct rxe_qp pair[2])
+{
+	struct rxe_qp_config config[2] = { RXE_QP_DEFAULT, RXE_QP_DEFAULT };
+	int i;
+
+	config[1].own_psn = config[0].peer_psn;
+	config[1].peer_psn = config[0].own_psn;
+	for (i = 0; i < 2; i++) {
+		pair[i].qp = create_qp(end, IBV_QPT_RC);
+		pair[!i].peer_qpn = pair[i].qp->qp_num;
+	}
+	for (i = 0; i < 2; i++) {
+		to_init(&config[i], pair[i].qp);
+		to_rtr(end, &config[i], &pair[i], RXE_ADDR);
+		to_rts(&config[i], pair[i].qp);
+	}
 }
 
 void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state)

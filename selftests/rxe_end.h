@@ -71,6 +71,8 @@ void rxe_close(struct rxe_end *end);
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access);
 
 void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
+/* Two that are connected with each other, and not with the peer. */
+void rxe_make_pair(struct rxe_end *end, struct rxe_qp pair[2]);
 void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state);
 void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len);
 
