@@ -326,6 +326,80 @@ TEST_F_TIMEOUT(ring, header_means_nothing, PATIENCE)
 	expect_service(_metadata, client, &rq);
 }
 
+/* ---- A ring that never gets empty ---- */
+
+#define WQE_DONE	3	/* wqe_state_done, of what the completer has only to take */
+
+struct refiller {
+	const struct send_ring *ring;
+	atomic_bool busy, stop;
+	atomic_uint laps;	/* of the consumer */
+};
+
+static void stay_on_cpu(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus))
+		errx(1, "no CPU %d: a race wants two", cpu);
+}
+
+static void *refill(void *arg)
+{
+	struct refiller *refiller = arg;
+	volatile struct rxe_queue_buf *queue = refiller->ring->queue;
+	__u32 last = 0, consumer;
+
+	stay_on_cpu(1);
+	while (!refiller->stop) {
+		consumer = queue->consumer_index;
+		queue->producer_index = (consumer - 1) & refiller->ring->index_mask;
+		refiller->laps += consumer < last;
+		last = consumer;
+		refiller->busy = true;
+	}
+	return NULL;
+}
+
+/*
+ * In SQD nothing is begun, so that all WQEs stay as they are.  A kernel that takes them until there is none comes
+ * back from the response that makes it begin when the refiller was stopped for long, by an emulator, or never.
+ */
+TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct client *client = &self->client;
+	struct send_ring ring;
+	struct refiller refiller = { .ring = &ring };
+	pthread_t thread;
+	struct packet rq;
+	__u32 i;
+
+	stay_on_cpu(0);
+	/* So large that it is refilled in time even if an emulator stops this CPU for a while. */
+	config.queue = 1 << 16;
+	line_open(client, &client->line, &config);
+	send_ring_open(&ring);
+	rq = post_and_expect(_metadata, client, wr_read());
+	rxe_modify_qp(&client->line.qp, IBV_QPS_SQD);
+	for (i = 0; i <= ring.index_mask; i++)
+		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { .state = WQE_DONE };
+	if (pthread_create(&thread, NULL, refill, &refiller))
+		errx(1, "no thread");
+	while (!refiller.busy)
+		;
+	respond(client, &rq);
+	EXPECT_LT(refiller.laps, 100);
+	while (refiller.laps < 3)
+		;
+	expect_silence(_metadata, client);
+	refiller.stop = true;
+	pthread_join(thread, NULL);
+	expect_silence(_metadata, client);
+}
+
 /* ---- WQEs that change while the kernel reads them ---- */
 
 FIXTURE(race) {
@@ -350,16 +424,6 @@ struct racer {
 	FIXTURE_DATA(race) *race;
 	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
 };
-
-static void stay_on_cpu(int cpu)
-{
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus))
-		errx(1, "no CPU %d: a race wants two", cpu);
-}
 
 static void *race(void *arg)
 {

@@ -19,6 +19,7 @@ const struct rxe_qp_config RXE_QP_DEFAULT = {
 	.type = IBV_QPT_RC,
 	.state = IBV_QPS_RTS,
 	.access = ACCESS_ALL,
+	.queue = QUEUE_LEN / 2,
 	.resources = 16,
 	.depth = 16,
 	.peer_psn = 0x1000,
@@ -121,15 +122,15 @@ struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsign
 	return ibv_reg_mr(end->pd, end->memory + offset, len, access);
 }
 
-static struct ibv_qp *create_qp(struct rxe_end *end, enum ibv_qp_type type)
+static struct ibv_qp *create_qp(struct rxe_end *end, const struct rxe_qp_config *config)
 {
 	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = type,
+		.qp_type = config->type,
 		.send_cq = end->cq,
 		.recv_cq = end->cq,
 		.pd = end->pd,
 		.cap = {
-			.max_send_wr = QUEUE_LEN / 2, .max_send_sge = 1,
+			.max_send_wr = config->queue, .max_send_sge = 1,
 			.max_recv_wr = 4, .max_recv_sge = 1,
 			.max_inline_data = 64,
 		},
@@ -138,7 +139,7 @@ static struct ibv_qp *create_qp(struct rxe_end *end, enum ibv_qp_type type)
 	};
 	struct ibv_qp *qp;
 
-	if (type == IBV_QPT_RC)
+	if (config->type == IBV_QPT_RC)
 		attr.send_ops_flags |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
 				       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 				       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
@@ -220,7 +221,7 @@ static void to_rts(const struct rxe_qp_config *config, struct ibv_qp *qp)
 
 void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
 {
-	qp->qp = create_qp(end, config->type);
+	qp->qp = create_qp(end, config);
 	qp->peer_qpn = peer_new_qpn();
 	if (config->state >= IBV_QPS_INIT)
 		to_init(config, qp->qp);
@@ -238,7 +239,7 @@ void rxe_make_pair(struct rxe_end *end, struct rxe_qp pair[2])
 	config[1].own_psn = config[0].peer_psn;
 	config[1].peer_psn = config[0].own_psn;
 	for (i = 0; i < 2; i++) {
-		pair[i].qp = create_qp(end, IBV_QPT_RC);
+		pair[i].qp = create_qp(end, &config[i]);
 		pair[!i].peer_qpn = pair[i].qp->qp_num;
 	}
 	for (i = 0; i < 2; i++) {

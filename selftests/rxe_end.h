@@ -47,6 +47,7 @@ struct rxe_qp_config {
 	enum ibv_qp_type	type;
 	enum ibv_qp_state	state;		/* how far to take it: RESET, INIT, RTR, RTS */
 	unsigned int		access;
+	unsigned int		queue;		/* max_send_wr */
 	unsigned int		resources;	/* max_dest_rd_atomic */
 	unsigned int		depth;		/* max_rd_atomic */
 	__u32		peer_psn;	/* the first that the peer will use */
