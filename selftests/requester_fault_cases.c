@@ -191,23 +191,31 @@ CASE(lost, before_a_fence, "3 fence", "what is behind it with a fence waits for 
 	expect_successes(_metadata, client, 1);
 }
 
+/* Bind a new window of type 2, which goes before the QPs that are there by now when all is closed. */
+static void build_bind(struct __test_metadata *_metadata, struct client *client,
+		       struct ibv_qp_ex *qpx)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
+	const struct ibv_mw_bind_info info = {
+		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
+	};
+
+	ASSERT_NE(NULL, mw);
+	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+}
+
 CASE(lost, around_a_bind, "4 retransmission",
      "what was bound between it and a WRITE before it is not bound again")
 {
 	struct client *client = &self->client;
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
-	struct ibv_mw *mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
-	const struct ibv_mw_bind_info info = {
-		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
-	};
 	struct packet rq[2];
 
-	ASSERT_NE(NULL, mw);
 	rq[0] = post_and_expect(_metadata, client, wr_write());
 	ibv_wr_start(qpx);
 	qpx->wr_id = ++client->line.id;
 	qpx->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+	build_bind(_metadata, client, qpx);
 	ASSERT_EQ(0, ibv_wr_complete(qpx));
 	rq[1] = post_and_expect(_metadata, client, variant->make());
 	expect_healing(_metadata, client, rq, 2);
@@ -223,10 +231,6 @@ CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
      "a bind with a fence between it and a SEND without a receive request is passed by the retries")
 {
 	struct client *client = &self->client;
-	struct ibv_mw *mw;
-	const struct ibv_mw_bind_info info = {
-		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
-	};
 	const __u64 value = 0x1122334455667788;
 	__u64 *target = (__u64 *)(client->end.memory + PAGE);
 	struct rxe_qp pair[2];
@@ -235,8 +239,6 @@ CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
 	int id;
 
 	rxe_make_pair(&client->end, pair);
-	mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
-	ASSERT_NE(NULL, mw);
 	qpx = ibv_qp_to_qp_ex(pair[0].qp);
 	ibv_wr_start(qpx);
 	qpx->wr_flags = 0;
@@ -244,7 +246,7 @@ CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
 	set_sge(client, qpx, 16);
 	qpx->wr_id = 1;
 	qpx->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
-	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+	build_bind(_metadata, client, qpx);
 	qpx->wr_id = 2;
 	qpx->wr_flags = IBV_SEND_SIGNALED;
 	if (variant->make().opcode == IBV_WR_FLUSH)
