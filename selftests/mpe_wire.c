@@ -8,7 +8,8 @@
  *	mpe_wire [--legacy-icrc] [--after CASE] [PATTERN...]	run the cases that match, as KTAP
  *	mpe_wire --list [PATTERN...]				name, rule and purpose of each
  *
- *	--legacy-icrc	speak FLUSH with the ICRC of Linux 6.2 to 7.2
+ *	--legacy-icrc	be a peer like Linux 6.2 to 7.2: send FLUSH with their ICRC, take no other. The
+ *			kernel has to find that out, on each QP; no switch tells it.
  *	--after CASE	start behind this case, say because it took the kernel down
  *
  * KSFT_TIMEOUT_SCALE=N in the environment makes all deadlines N times longer. Exit status: 0 all
@@ -29,6 +30,7 @@
 #include "responder_format_cases.c"
 #include "requester_cases.c"
 #include "requester_fault_cases.c"
+#include "requester_icrc_cases.c"
 
 #define NAME_LEN	128
 

@@ -44,6 +44,7 @@ static const char rxe_up[] = "rdma link add " RXE_DEVICE " type rxe netdev " RXE
 
 /* So slow that nothing passes within a case but what the burst allows. */
 static const char stall[] = "tc qdisc replace dev " RXE_NETDEV " root tbf rate 80bit limit 1mb burst %u";
+static const char choke[] = "tc qdisc replace dev " RXE_NETDEV " root pfifo limit 0";
 static const char end_stall[] = "tc qdisc replace dev " RXE_NETDEV " root noqueue";
 
 #define RC_OPCODES	0x20
@@ -300,15 +301,20 @@ static size_t ip_len(const struct frame *frame)
 	return sizeof(frame->wire.ip) + sizeof(frame->wire.udp) + frame->len;
 }
 
+enum icrc peer_icrc(__u8 opcode)
+{
+	return peer_legacy_icrc && opcode == ROCE_RC_FLUSH ? ICRC_LEGACY : ICRC_CONFORMING;
+}
+
 static __u32 icrc_to_send(const struct frame *frame)
 {
-	bool legacy = frame->icrc == ICRC_LEGACY ||
-		      (frame->icrc == ICRC_OF_RUN && peer_legacy_icrc &&
-		       frame->wire.bth.opcode == ROCE_RC_FLUSH);
+	enum icrc icrc = frame->icrc;
 
-	if (legacy)
+	if (icrc == ICRC_OF_RUN)
+		icrc = peer_icrc(frame->wire.bth.opcode);
+	if (icrc == ICRC_LEGACY)
 		return roce_icrc_legacy(&frame->wire.ip, ip_len(frame));
-	return roce_icrc(&frame->wire.ip, ip_len(frame)) ^ (frame->icrc == ICRC_WRONG);
+	return roce_icrc(&frame->wire.ip, ip_len(frame)) ^ (icrc == ICRC_WRONG);
 }
 
 static __u16 ip_checksum(const struct frame *frame)
@@ -376,6 +382,11 @@ void peer_stall_link(void)
 
 	snprintf(commands, sizeof(commands), stall, STALLED_BYTES);
 	run(commands, "stall the veth pair (CONFIG_NET_SCH_TBF is needed)");
+}
+
+void peer_choke_link(void)
+{
+	run(choke, "choke the veth pair");
 }
 
 void peer_end_stall(void)

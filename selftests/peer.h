@@ -54,7 +54,7 @@ struct packet {
 };
 
 enum icrc {
-	ICRC_OF_RUN,	/* conforming, or what --legacy-icrc says for a FLUSH */
+	ICRC_OF_RUN,	/* what peer_icrc() says */
 	ICRC_CONFORMING,
 	ICRC_LEGACY,
 	ICRC_WRONG,
@@ -74,8 +74,14 @@ struct frame {
 	} __attribute__((packed)) wire;
 };
 
-/* FLUSH goes both ways with the ICRC of Linux 6.2 to 7.2 (--legacy-icrc). */
+/*
+ * The peer is as Linux 6.2 to 7.2 (--legacy-icrc): it sends FLUSH with the legacy ICRC, and takes no
+ * other.  The kernel has to find that out.
+ */
 extern bool peer_legacy_icrc;
+
+/* What a packet with @opcode has to have, in both directions, for the peer of this run. */
+enum icrc peer_icrc(__u8 opcode);
 
 /* Make the link and the device RXE_DEVICE.  They go when the process and its children are gone. */
 void peer_open(void);
@@ -107,6 +113,9 @@ bool peer_recv_frame(struct frame *frame, unsigned int ms);
  */
 #define STALLED_BYTES	1600
 void peer_stall_link(void);
+/* From now on the kernel's network device refuses what it is given to send, and says so. */
+void peer_choke_link(void);
+/* The end of both. */
 void peer_end_stall(void);
 
 /* Deadlines are this many times longer: KSFT_TIMEOUT_SCALE, for emulated and debug kernels. */

@@ -30,6 +30,7 @@ struct wr {
 	__u32			len;
 	__u64			value;		/* ATOMIC WRITE */
 	unsigned int		flags;
+	bool			bad_lkey;	/* WRITE: of no region, so that it cannot be sent */
 };
 
 struct line {
@@ -37,6 +38,9 @@ struct line {
 	__u32		psn;	/* of the next new request */
 	__u32		msn;
 	__u64		id;	/* of the last work request */
+	/* The peer's own requests: */
+	__u32		peer_psn;	/* of the first */
+	__u32		peer_asked;	/* so many were answered */
 };
 
 struct client {
@@ -46,13 +50,31 @@ struct client {
 	struct line	pulse;
 };
 
+static void line_begin(struct line *line, const struct rxe_qp_config *config)
+{
+	line->psn = config->own_psn;
+	line->msn = 0;
+	line->peer_psn = config->peer_psn;
+	line->peer_asked = 0;
+}
+
+/* The kernel does not know yet how the peer computes the ICRC of FLUSH: see line_meet(). */
 static void line_open(struct client *client, struct line *line, const struct rxe_qp_config *config)
 {
 	rxe_make_qp(&client->end, config, &line->qp);
-	line->psn = config->own_psn;
-	line->msn = 0;
+	line_begin(line, config);
 	line->id = line == &client->pulse ? 1000000 : 0;
 }
+
+/* The same QP once more, through RESET. */
+static void line_reopen(struct client *client, struct line *line,
+			const struct rxe_qp_config *config)
+{
+	rxe_reconnect_qp(&client->end, config, &line->qp);
+	line_begin(line, config);
+}
+
+static void line_meet(struct client *client, struct line *line);
 
 static void client_open(struct client *client, const struct rxe_qp_config *config)
 {
@@ -62,6 +84,7 @@ static void client_open(struct client *client, const struct rxe_qp_config *confi
 	if (!client->mr)
 		err(1, "a memory region");
 	line_open(client, &client->line, config);
+	line_meet(client, &client->line);
 	line_open(client, &client->pulse, &RXE_QP_DEFAULT);
 }
 
@@ -162,7 +185,8 @@ static void build_wr(struct client *client, struct ibv_qp_ex *qpx, const struct 
 		break;
 	case IBV_WR_RDMA_WRITE:
 		ibv_wr_rdma_write(qpx, REMOTE_RKEY, wr->va);
-		set_sge(client, qpx, wr->len);
+		ibv_wr_set_sge(qpx, client->mr->lkey + (wr->bad_lkey ? 100 << 8 : 0),
+			       (uintptr_t)client->end.memory, wr->len);
 		break;
 	case IBV_WR_RDMA_READ:
 		ibv_wr_rdma_read(qpx, REMOTE_RKEY, wr->va);
@@ -209,24 +233,47 @@ static void fill_request(struct client *client, const struct wr *wr, struct pack
 	}
 }
 
+/* A bind of a new window of type 2, which goes before the QPs that are there by now when all is closed. */
+static void build_bind(struct __test_metadata *_metadata, struct client *client,
+		       struct ibv_qp_ex *qpx)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
+	const struct ibv_mw_bind_info info = {
+		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
+	};
+
+	ASSERT_NE(NULL, mw);
+	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+}
+
+/* Add @wr to what is about to be posted: the request that the kernel owes the wire for it. */
+static struct packet build_on(struct client *client, struct line *line, const struct wr *wr)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(line->qp.qp);
+	struct packet rq = {
+		.qpn = line->qp.peer_qpn, .psn = line->psn, .ack_req = true,
+		.va = wr->va, .rkey = REMOTE_RKEY, .dmalen = wr->len,
+	};
+
+	qpx->wr_id = ++line->id;
+	qpx->wr_flags = wr->flags;
+	build_wr(client, qpx, wr);
+	line->psn = psn_add(line->psn, wr->len > MTU && wr->opcode == IBV_WR_RDMA_READ ?
+			    (wr->len + MTU - 1) / MTU : 1);
+	fill_request(client, wr, &rq);
+	return rq;
+}
+
 /* Post @wr: the request that the kernel owes the wire, once its turn has come. */
 static struct packet post_on(struct __test_metadata *_metadata, struct client *client,
 			     struct line *line, struct wr wr)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(line->qp.qp);
-	struct packet rq = {
-		.qpn = line->qp.peer_qpn, .psn = line->psn, .ack_req = true,
-		.va = wr.va, .rkey = REMOTE_RKEY, .dmalen = wr.len,
-	};
+	struct packet rq;
 
 	ibv_wr_start(qpx);
-	qpx->wr_id = ++line->id;
-	qpx->wr_flags = wr.flags;
-	build_wr(client, qpx, &wr);
+	rq = build_on(client, line, &wr);
 	ASSERT_EQ(0, ibv_wr_complete(qpx));
-	line->psn = psn_add(line->psn, wr.len > MTU && wr.opcode == IBV_WR_RDMA_READ ?
-			    (wr.len + MTU - 1) / MTU : 1);
-	fill_request(client, &wr, &rq);
 	return rq;
 }
 
@@ -283,14 +330,57 @@ static void respond(struct client *client, const struct packet *rq)
 }
 
 /* An ACKNOWLEDGE of @rq with any syndrome. */
-static void acknowledge(struct client *client, const struct packet *rq, __u8 syndrome)
+static void acknowledge_on(struct line *line, const struct packet *rq, __u8 syndrome)
 {
 	struct packet ack = {
-		.opcode = ROCE_RC_ACK, .qpn = client->line.qp.qp->qp_num, .psn = rq->psn,
-		.syndrome = syndrome, .msn = client->line.msn,
+		.opcode = ROCE_RC_ACK, .qpn = line->qp.qp->qp_num, .psn = rq->psn,
+		.syndrome = syndrome, .msn = line->msn,
 	};
 
 	peer_send(&ack);
+}
+
+static void acknowledge(struct client *client, const struct packet *rq, __u8 syndrome)
+{
+	acknowledge_on(&client->line, rq, syndrome);
+}
+
+/*
+ * Let the kernel be certain how the peer computes the ICRC of FLUSH: one is answered that was sent
+ * in this form only.  From then on what is sent again is the same to the last byte.  One in the other
+ * form is not there for the peer: it asks for what it misses, as if it had seen a request behind it.
+ */
+static void line_meet(struct client *client, struct line *line)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(line->qp.qp);
+	struct wr wr = wr_flush();
+	struct packet rq, answer;
+	unsigned int sent;
+	struct frame frame;
+	struct ibv_wc wc;
+
+	do {
+		ibv_wr_start(qpx);
+		rq = build_on(client, line, &wr);
+		if (ibv_wr_complete(qpx))
+			errx(1, "posting the first FLUSH");
+		for (sent = 1;; sent++) {
+			if (!peer_recv_frame(&frame, ANSWER_MS) ||
+			    frame.wire.bth.opcode != ROCE_RC_FLUSH)
+				errx(1, "no FLUSH with the ICRC that the peer takes");
+			if (frame.icrc == peer_icrc(ROCE_RC_FLUSH))
+				break;
+			acknowledge_on(line, &rq, ROCE_AETH_NAK_PSN);
+		}
+		answer = response_on(line, &rq);
+		peer_send(&answer);
+		if (!rxe_wait_wc(&client->end, &wc, ANSWER_MS) || wc.status != IBV_WC_SUCCESS)
+			errx(1, "the first FLUSH does not complete");
+		line->id--;
+		/* A time-out may have been faster. */
+		for (; peer_recv_frame(&frame, 0); sent++)
+			;
+	} while (sent > 1);
 }
 
 static void expect_wc(struct __test_metadata *_metadata, struct client *client, __u64 id,
@@ -351,7 +441,7 @@ static void expect_again_roughly(struct __test_metadata *_metadata, const struct
 	struct frame frame;
 	bool any = peer_recv_frame(&frame, ANSWER_MS);
 
-	ASSERT_STREQ(packet_in_words(rq, want), words_or_nothing(&frame, any, got));
+	ASSERT_STREQ(wanted_words(rq, want), words_or_nothing(&frame, any, got));
 }
 
 /* The kernel's next step: a completion, or else a packet.  The time-out makes it take one. */
@@ -389,7 +479,7 @@ static void expect_no_success(struct __test_metadata *_metadata, struct client *
 		}
 		return;
 	}
-	ASSERT_STREQ(packet_in_words(rq, want), words_or_nothing(&frame, true, got));
+	ASSERT_STREQ(wanted_words(rq, want), words_or_nothing(&frame, true, got));
 	ASSERT_EQ(0, ibv_poll_cq(client->end.cq, 1, &wc));
 	respond(client, rq);
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);

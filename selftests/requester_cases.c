@@ -93,9 +93,12 @@ PATIENT_FIXTURE(requester)
 
 CASE(requester, flush_icrc, "1 ICRC", "FLUSH goes out with the ICRC over every byte exactly once")
 {
+	struct client *client = &self->client;
 	struct frame frame;
 
-	post(_metadata, &self->client, wr_flush());
+	/* Whatever the peer will turn out to be. */
+	line_open(client, &client->line, &RXE_QP_DEFAULT);
+	post(_metadata, client, wr_flush());
 	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
 	EXPECT_EQ(ROCE_RC_FLUSH, frame.wire.bth.opcode);
 	EXPECT_EQ(ICRC_CONFORMING, frame.icrc);
@@ -110,6 +113,7 @@ CASE(requester, psns, "1 PSN use", "one PSN each, and 0 after ffffff")
 
 	config.own_psn = 0xfffffa;
 	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
 	for (i = 0; i < 10; i++)
 		rq[i] = post_and_expect(_metadata, client, i & 1 ? wr_flush() : wr_atomic_write());
 	for (i = 0; i < 10; i++)

@@ -100,6 +100,7 @@ CASE(lost, for_good, "4 retransmission",
 	struct packet rq;
 
 	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
 	rq = post_and_expect(_metadata, client, variant->make());
 	expect_again_roughly(_metadata, &rq);
 	expect_wc(_metadata, client, 1, IBV_WC_RETRY_EXC_ERR);
@@ -116,6 +117,7 @@ CASE(lost, progress_resets_retries, "4 retry counters",
 	int i;
 
 	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
 	for (i = 1; i <= 4; i++) {
 		rq = post_and_expect(_metadata, client, variant->make());
 		expect_again_roughly(_metadata, &rq);
@@ -134,6 +136,7 @@ CASE(lost, takes_no_second_credit, "3 credits",
 
 	config.depth = 1;
 	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
 	rq[0] = post_and_expect(_metadata, client, variant->make());
 	expect_again_roughly(_metadata, &rq[0]);
 	respond(client, &rq[0]);
@@ -189,19 +192,6 @@ CASE(lost, before_a_fence, "3 fence", "what is behind it with a fence waits for 
 	expect_packet(_metadata, &rq[1]);
 	respond(client, &rq[1]);
 	expect_successes(_metadata, client, 1);
-}
-
-/* Bind a new window of type 2, which goes before the QPs that are there by now when all is closed. */
-static void build_bind(struct __test_metadata *_metadata, struct client *client,
-		       struct ibv_qp_ex *qpx)
-{
-	struct ibv_mw *mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
-	const struct ibv_mw_bind_info info = {
-		client->mr, (uintptr_t)client->end.memory, PAGE, IBV_ACCESS_REMOTE_READ,
-	};
-
-	ASSERT_NE(NULL, mw);
-	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
 }
 
 CASE(lost, around_a_bind, "4 retransmission",

@@ -384,7 +384,7 @@ static void expect_again(struct __test_metadata *_metadata, struct rig *rig,
 	if (got && frame_to_packet(&frame, &packet) && packet.msn > answer->msn &&
 	    packet.msn <= rig->flow.msn)
 		want.msn = packet.msn;
-	ASSERT_STREQ(packet_in_words(&want, want_words), words_or_nothing(&frame, got, got_words));
+	ASSERT_STREQ(wanted_words(&want, want_words), words_or_nothing(&frame, got, got_words));
 	ASSERT_EQ(0, memcmp(want.payload, packet.payload, want.payload_len));
 	expect_memory(_metadata, rig);
 }

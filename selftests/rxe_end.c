@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -129,6 +130,7 @@ static struct ibv_qp *create_qp(struct rxe_end *end, const struct rxe_qp_config 
 		.send_cq = end->cq,
 		.recv_cq = end->cq,
 		.pd = end->pd,
+		.sq_sig_all = config->all_signaled,
 		.cap = {
 			.max_send_wr = config->queue, .max_send_sge = 1,
 			.max_recv_wr = 4, .max_recv_sge = 1,
@@ -219,9 +221,9 @@ static void to_rts(const struct rxe_qp_config *config, struct ibv_qp *qp)
 	modify(qp, &attr, mask);
 }
 
-void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
+static void connect_with_peer(struct rxe_end *end, const struct rxe_qp_config *config,
+			      struct rxe_qp *qp)
 {
-	qp->qp = create_qp(end, config);
 	qp->peer_qpn = peer_new_qpn();
 	if (config->state >= IBV_QPS_INIT)
 		to_init(config, qp->qp);
@@ -229,6 +231,18 @@ void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct
 		to_rtr(end, config, qp, PEER_ADDR);
 	if (config->state >= IBV_QPS_RTS)
 		to_rts(config, qp->qp);
+}
+
+void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
+{
+	qp->qp = create_qp(end, config);
+	connect_with_peer(end, config, qp);
+}
+
+void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
+{
+	rxe_modify_qp(qp, IBV_QPS_RESET);
+	connect_with_peer(end, config, qp);
 }
 
 void rxe_make_pair(struct rxe_end *end, struct rxe_qp pair[2])
@@ -254,6 +268,30 @@ void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state)
 	struct ibv_qp_attr attr = { .qp_state = state };
 
 	modify(qp->qp, &attr, 0);
+}
+
+void rxe_drain_qp(struct rxe_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+
+	modify(qp->qp, &attr, IBV_QP_EN_SQD_ASYNC_NOTIFY);
+}
+
+bool rxe_wait_drained(struct rxe_end *end, struct rxe_qp *qp, unsigned int ms)
+{
+	struct pollfd poll_events = { .fd = end->context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	bool drained;
+
+	while (poll(&poll_events, 1, ms * wait_scale()) == 1) {
+		if (ibv_get_async_event(end->context, &event))
+			err(1, "an asynchronous event");
+		drained = event.event_type == IBV_EVENT_SQ_DRAINED && event.element.qp == qp->qp;
+		ibv_ack_async_event(&event);
+		if (drained)
+			return true;
+	}
+	return false;
 }
 
 void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len)
@@ -301,15 +339,22 @@ static struct ibv_mw *alloc_mw(struct rxe_end *end, int type)
 	return mw;
 }
 
-struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
-			   __u64 addr, size_t len, unsigned int access)
+void rxe_bind_mw_again(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
+		       struct ibv_mr *mr, __u64 addr, size_t len, unsigned int access)
 {
 	const struct ibv_mw_bind_info info = { mr, addr, len, access };
-	struct ibv_mw *mw = alloc_mw(end, type);
 
 	if (bind_mw(end, qp, mw, &info) != IBV_WC_SUCCESS)
 		errx(1, "cannot bind a memory window with access 0x%x", access);
 	mw->rkey = ibv_inc_rkey(mw->rkey);
+}
+
+struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
+			   __u64 addr, size_t len, unsigned int access)
+{
+	struct ibv_mw *mw = alloc_mw(end, type);
+
+	rxe_bind_mw_again(end, qp, mw, mr, addr, len, access);
 	return mw;
 }
 
@@ -369,4 +414,34 @@ bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms)
 		ibv_ack_cq_events(cq, 1);
 	}
 	return true;
+}
+
+#define COUNTERS	"/sys/class/infiniband/" RXE_DEVICE "/ports/1/hw_counters/"
+
+unsigned long long rxe_counter(const char *name)
+{
+	unsigned long long value;
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), COUNTERS "%s", name);
+	file = fopen(path, "r");
+	if (!file)
+		err(1, "the kernel's rxe has no counter %s: %s", name, path);
+	if (fscanf(file, "%llu", &value) != 1)
+		errx(1, "%s holds no number", path);
+	fclose(file);
+	return value;
+}
+
+/* The kernel answers with the numbers of a moment before if it was asked just then. */
+unsigned long long rxe_wait_counter(const char *name, unsigned long long value, unsigned int ms)
+{
+	unsigned long long now = rxe_counter(name);
+
+	for (ms *= wait_scale(); now < value && ms; ms--) {
+		poll(NULL, 0, 1);
+		now = rxe_counter(name);
+	}
+	return now;
 }

@@ -55,6 +55,7 @@ struct rxe_qp_config {
 	unsigned int		timeout;
 	unsigned int		retries;
 	unsigned int		rnr_retries;
+	bool			all_signaled;	/* sq_sig_all */
 };
 
 extern const struct rxe_qp_config RXE_QP_DEFAULT;
@@ -72,14 +73,23 @@ void rxe_close(struct rxe_end *end);
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access);
 
 void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
+/* Through RESET to a new QP of the peer; @config is as before but for PSNs and the like. */
+void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
 /* Two that are connected with each other, and not with the peer. */
 void rxe_make_pair(struct rxe_end *end, struct rxe_qp pair[2]);
 void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state);
+/* To SQD, and ask for the event that tells when it is drained. */
+void rxe_drain_qp(struct rxe_qp *qp);
+/* That event; false: not within @ms milliseconds (scaled). */
+bool rxe_wait_drained(struct rxe_end *end, struct rxe_qp *qp, unsigned int ms);
 void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len);
 
 /* Bind @len bytes of @mr from @addr on; @type 2 binds it to @qp alone. */
 struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
 			   __u64 addr, size_t len, unsigned int access);
+/* The same for one that was invalidated: it gets a new key. */
+void rxe_bind_mw_again(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
+		       struct ibv_mr *mr, __u64 addr, size_t len, unsigned int access);
 /* Is that refused? */
 bool rxe_refuses_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
 			 __u64 addr, size_t len, unsigned int access);
@@ -91,5 +101,10 @@ bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 
 
 /* The next completion; false: none within @ms milliseconds (scaled). */
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms);
+
+/* A counter of RXE_DEVICE. */
+unsigned long long rxe_counter(const char *name);
+/* The same when it has reached @value, or, if it does not, after @ms milliseconds (scaled). */
+unsigned long long rxe_wait_counter(const char *name, unsigned long long value, unsigned int ms);
 
 #endif /* RXE_END_H */

@@ -46,6 +46,31 @@ struct case_doc {
 /* A SKIP within the harness' setup would let the test run. */
 #define SKIP_CASE(reason)	SKIP(_exit(255), reason)
 
+/* Of the ICRC nothing is said if it is the conforming one. */
+static const char *add_icrc(char words[WORDS_LEN], enum icrc icrc)
+{
+	size_t len = strlen(words);
+
+	if (icrc != ICRC_CONFORMING)
+		snprintf(words + len, WORDS_LEN - len, ", %s ICRC",
+			 icrc == ICRC_LEGACY ? "legacy" : "wrong");
+	return words;
+}
+
+static const char *words_with_icrc(const struct packet *packet, enum icrc icrc,
+				   char words[WORDS_LEN])
+{
+	packet_in_words(packet, words);
+	return add_icrc(words, icrc);
+}
+
+/* What the peer wants, to be compared with: */
+static const char *wanted_words(const struct packet *want, char words[WORDS_LEN])
+{
+	return words_with_icrc(want, peer_icrc(want->opcode), words);
+}
+
+/* what it got. */
 static const char *words_or_nothing(const struct frame *frame, bool got, char words[WORDS_LEN])
 {
 	struct packet packet;
@@ -54,7 +79,7 @@ static const char *words_or_nothing(const struct frame *frame, bool got, char wo
 		return "nothing";
 	if (!frame_to_packet(frame, &packet))
 		return "a packet shorter than its headers";
-	return packet_in_words(&packet, words);
+	return words_with_icrc(&packet, frame->icrc, words);
 }
 
 static void log_difference(struct __test_metadata *_metadata, const struct frame *want,
@@ -68,8 +93,12 @@ static void log_difference(struct __test_metadata *_metadata, const struct frame
 			       got->wire.roce[i], want->wire.roce[i]);
 }
 
-/* The next frame from the kernel is @want, every byte of it; a credit count may be anything. */
-static void expect_packet(struct __test_metadata *_metadata, const struct packet *want)
+/*
+ * The next frame from the kernel is @want, every byte of it, with this ICRC; a credit count may be
+ * anything.
+ */
+static void expect_packet_with(struct __test_metadata *_metadata, const struct packet *want,
+			       enum icrc icrc)
 {
 	char want_words[WORDS_LEN], got_words[WORDS_LEN];
 	struct packet exact = *want;
@@ -77,7 +106,8 @@ static void expect_packet(struct __test_metadata *_metadata, const struct packet
 	bool got = peer_recv_frame(&frame, ANSWER_MS);
 	struct packet packet;
 
-	ASSERT_STREQ(packet_in_words(want, want_words), words_or_nothing(&frame, got, got_words));
+	ASSERT_STREQ(words_with_icrc(want, icrc, want_words),
+		     words_or_nothing(&frame, got, got_words));
 	frame_to_packet(&frame, &packet);
 	if ((want->syndrome & ROCE_AETH_KIND_MASK) == ROCE_AETH_ACK)
 		exact.syndrome = packet.syndrome;
@@ -86,8 +116,11 @@ static void expect_packet(struct __test_metadata *_metadata, const struct packet
 	ASSERT_EQ(0, memcmp(expected.wire.roce, frame.wire.roce, frame.len)) {
 		log_difference(_metadata, &expected, &frame);
 	}
-	ASSERT_EQ(peer_legacy_icrc && want->opcode == ROCE_RC_FLUSH ? ICRC_LEGACY :
-		  ICRC_CONFORMING, frame.icrc);
+}
+
+static void expect_packet(struct __test_metadata *_metadata, const struct packet *want)
+{
+	expect_packet_with(_metadata, want, peer_icrc(want->opcode));
 }
 
 /* Damage that makes a receiver ignore any packet. */
