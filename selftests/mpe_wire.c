@@ -31,6 +31,7 @@
 #include "requester_cases.c"
 #include "requester_fault_cases.c"
 #include "requester_icrc_cases.c"
+#include "requester_ack_cases.c"
 
 #define NAME_LEN	128
 

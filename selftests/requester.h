@@ -282,6 +282,19 @@ static struct packet post(struct __test_metadata *_metadata, struct client *clie
 	return post_on(_metadata, client, &client->line, wr);
 }
 
+/* Post @n of them by one doorbell. */
+static void post_all(struct __test_metadata *_metadata, struct client *client,
+		     const struct wr *wr, int n, struct packet *rq)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	int i;
+
+	ibv_wr_start(qpx);
+	for (i = 0; i < n; i++)
+		rq[i] = build_on(client, &client->line, &wr[i]);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+}
+
 static struct packet post_and_expect(struct __test_metadata *_metadata, struct client *client,
 				     struct wr wr)
 {
