@@ -267,31 +267,44 @@ CASE(dram, window_2_persistent, "5 persistence on DRAM", "such a type 2 window i
 
 DRAM_FIXTURE(window)
 
-/* A SEND with Invalidate of this key ends the QP that it came to, with an error, and nothing else. */
-static void peer_cannot_invalidate(struct __test_metadata *_metadata, struct rig *rig, __u32 rkey)
+/* A SEND with Invalidate of this key: what becomes of the receive request that it finds. */
+static struct ibv_wc peer_invalidates(struct __test_metadata *_metadata, struct rig *rig,
+				      struct flow *flow, __u32 rkey, bool ack_req)
 {
-	struct packet rq = { .opcode = ROCE_RC_SEND_ONLY_INV };
+	struct packet rq = { .opcode = ROCE_RC_SEND_ONLY_INV, .ack_req = ack_req };
 	__be32 key = htobe32(rkey);
 	struct frame frame;
 	struct ibv_wc wc;
 
-	rxe_post_recv(&rig->flow.qp, rig->mr, rig->start + 512, 256);
+	rxe_post_recv(&flow->qp, rig->mr, rig->start + 512, 256);
 	packet_to_frame(&rq, &frame);
 	memcpy(frame.wire.roce + sizeof(struct roce_bth), &key, sizeof(key));
-	send_raw_frame(&rig->flow, &frame);
+	send_raw_frame(flow, &frame);
 	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	ASSERT_EQ(flow->qp.qp->qp_num, wc.qp_num);
+	return wc;
+}
+
+/* It ends the QP that it came to, with an error, and nothing else. */
+static void peer_cannot_invalidate(struct __test_metadata *_metadata, struct rig *rig,
+				   struct flow *flow, __u32 rkey)
+{
+	struct ibv_wc wc = peer_invalidates(_metadata, rig, flow, rkey, false);
+
 	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
 	both_verbs_served_elsewhere(_metadata, rig);
 }
 
 CASE(window, unbound_and_invalidated_by_the_peer, "5 R_Key", "an error, no more")
 {
-	peer_cannot_invalidate(_metadata, &self->rig, key_that_is_bad(&self->rig, KEY_UNBOUND));
+	peer_cannot_invalidate(_metadata, &self->rig, &self->rig.flow,
+			       key_that_is_bad(&self->rig, KEY_UNBOUND));
 }
 
 CASE(window, invalidated_once_more_by_the_peer, "5 R_Key", "an error, no more")
 {
-	peer_cannot_invalidate(_metadata, &self->rig, key_that_is_bad(&self->rig, KEY_INVALIDATED));
+	peer_cannot_invalidate(_metadata, &self->rig, &self->rig.flow,
+			       key_that_is_bad(&self->rig, KEY_INVALIDATED));
 }
 
 CASE(window, unbound_and_invalidated, "5 R_Key", "an error, no more")
@@ -349,6 +362,142 @@ CASE(window, bound_anew_by_a_stranger, "5 R_Key",
 
 	EXPECT_TRUE(rxe_refuses_rebind_mw(&rig->end, &stranger.qp, mw, mr));
 	window_serves(_metadata, rig, mw);
+}
+
+/* ---- Who may invalidate a window that is bound to a QP ---- */
+
+enum window_of { BOUND, INVALIDATED, BOUND_ANEW, BOUND_ANEW_OLD_KEY, MOVED };
+
+FIXTURE_VARIANT(window_of_qp) {
+	enum window_of state;
+};
+
+/* The main flow is that of the owner, the other one has a QP of the same protection domain. */
+FIXTURE(window_of_qp) {
+	struct rig	rig;
+	struct flow	other;
+	struct ibv_mw	*mw;
+	__u32		key;	/* that is tried */
+};
+
+static void bind_again(struct rig *rig, struct flow *flow, struct ibv_mw *mw)
+{
+	rxe_bind_mw_again(&rig->end, &flow->qp, mw, rig->mr, rig->start, REGION_LEN,
+			  ACCESS_WINDOW);
+}
+
+FIXTURE_SETUP(window_of_qp)
+{
+	struct rig *rig = &self->rig;
+
+	rig_open(rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	flow_open(rig, &self->other, &RXE_QP_DEFAULT);
+	/* Now: when all is closed it goes before both QPs. */
+	self->mw = bind_all(rig, variant->state == MOVED ? &self->other : &rig->flow, 2,
+			    ACCESS_WINDOW);
+	self->key = self->mw->rkey;
+	switch (variant->state) {
+	case BOUND:
+		return;
+	case MOVED:
+		rxe_local_invalidate(&rig->end, &self->other.qp, self->key);
+		break;
+	default:
+		rxe_local_invalidate(&rig->end, &rig->flow.qp, self->key);
+	}
+	if (variant->state == INVALIDATED)
+		return;
+	bind_again(rig, &rig->flow, self->mw);
+	if (variant->state != BOUND_ANEW_OLD_KEY)
+		self->key = self->mw->rkey;
+}
+
+FIXTURE_TEARDOWN(window_of_qp)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+ROW(window_of_qp, bound, "5 R_Key", "bound to a QP") { BOUND };
+ROW(window_of_qp, invalidated, "5 R_Key", "invalidated by the QP that it was bound to") {
+	INVALIDATED };
+ROW(window_of_qp, bound_anew, "5 R_Key", "invalidated and bound anew, by its new key") {
+	BOUND_ANEW };
+ROW(window_of_qp, bound_anew_old_key, "5 R_Key", "invalidated and bound anew, by its old key") {
+	BOUND_ANEW_OLD_KEY };
+ROW(window_of_qp, moved, "5 R_Key", "bound to the other QP before") { MOVED };
+
+static struct packet write_by(struct rig *rig, struct ibv_mw *mw)
+{
+	struct packet rq = write_only(rig);
+
+	rq.rkey = mw->rkey;
+	return rq;
+}
+
+/* The window is as before, bound or free to be bound: the peer of its QP stores and reads through it. */
+static void expect_as_before(struct __test_metadata *_metadata, struct rig *rig,
+			     struct ibv_mw *mw, enum window_of state)
+{
+	if (state == INVALIDATED)
+		bind_again(rig, &rig->flow, mw);
+	served(_metadata, rig, write_by(rig, mw));
+	window_serves(_metadata, rig, mw);
+	rxe_local_invalidate(&rig->end, &rig->flow.qp, mw->rkey);
+	refused(_metadata, rig, write_by(rig, mw), ROCE_AETH_NAK_ACCESS);
+}
+
+CASE(window_of_qp, invalidated_by_another_peer, "5 R_Key",
+     "SEND with Invalidate to another QP: an error there; the window is as before")
+{
+	peer_cannot_invalidate(_metadata, &self->rig, &self->other, self->key);
+	expect_as_before(_metadata, &self->rig, self->mw, variant->state);
+}
+
+CASE(window_of_qp, invalidated_by_another_qp, "5 R_Key",
+     "local invalidate by another QP: an error there; the window is as before")
+{
+	EXPECT_TRUE(rxe_refuses_local_invalidate(&self->rig.end, &self->other.qp, self->key));
+	expect_as_before(_metadata, &self->rig, self->mw, variant->state);
+}
+
+static bool may_be_invalidated(enum window_of state)
+{
+	return state != INVALIDATED && state != BOUND_ANEW_OLD_KEY;
+}
+
+CASE(window_of_qp, invalidated_by_its_peer, "5 R_Key",
+     "SEND with Invalidate to its own QP ends the window if it has this key, and is else an error")
+{
+	struct rig *rig = &self->rig;
+	struct packet ack = { .opcode = ROCE_RC_ACK, .msn = 1 };
+	struct ibv_wc wc;
+
+	if (!may_be_invalidated(variant->state)) {
+		peer_cannot_invalidate(_metadata, rig, &rig->flow, self->key);
+		return;
+	}
+	wc = peer_invalidates(_metadata, rig, &rig->flow, self->key, true);
+	EXPECT_STREQ("success", ibv_wc_status_str(wc.status));
+	EXPECT_EQ(self->key, wc.invalidated_rkey);
+	ack.qpn = rig->flow.qp.peer_qpn;
+	ack.psn = rig->flow.psn++;
+	rig->flow.msn++;
+	expect_packet(_metadata, &ack);
+	refused(_metadata, rig, write_by(rig, self->mw), ROCE_AETH_NAK_ACCESS);
+}
+
+CASE(window_of_qp, invalidated_by_its_qp, "5 R_Key",
+     "local invalidate by its own QP ends the window if it has this key, and is else an error")
+{
+	struct rig *rig = &self->rig;
+
+	if (!may_be_invalidated(variant->state)) {
+		EXPECT_TRUE(rxe_refuses_local_invalidate(&rig->end, &rig->flow.qp, self->key));
+		both_verbs_served_elsewhere(_metadata, rig);
+		return;
+	}
+	rxe_local_invalidate(&rig->end, &rig->flow.qp, self->key);
+	refused(_metadata, rig, write_by(rig, self->mw), ROCE_AETH_NAK_ACCESS);
 }
 
 /* ---- Rights to ATOMIC WRITE ---- */
