@@ -33,6 +33,7 @@
 #include "requester_fault_cases.c"
 #include "requester_icrc_cases.c"
 #include "requester_ack_cases.c"
+#include "requester_queue_cases.c"
 
 #define NAME_LEN	128
 

@@ -30,7 +30,7 @@ struct wr {
 	__u32			len;
 	__u64			value;		/* ATOMIC WRITE */
 	unsigned int		flags;
-	bool			bad_lkey;	/* WRITE: of no region, so that it cannot be sent */
+	bool			outside;	/* WRITE: from outside of the region, which cannot be sent */
 };
 
 struct line {
@@ -185,8 +185,8 @@ static void build_wr(struct client *client, struct ibv_qp_ex *qpx, const struct 
 		break;
 	case IBV_WR_RDMA_WRITE:
 		ibv_wr_rdma_write(qpx, REMOTE_RKEY, wr->va);
-		ibv_wr_set_sge(qpx, client->mr->lkey + (wr->bad_lkey ? 100 << 8 : 0),
-			       (uintptr_t)client->end.memory, wr->len);
+		ibv_wr_set_sge(qpx, client->mr->lkey, (uintptr_t)client->end.memory +
+			       (wr->outside ? MEMORY_LEN : 0), wr->len);
 		break;
 	case IBV_WR_RDMA_READ:
 		ibv_wr_rdma_read(qpx, REMOTE_RKEY, wr->va);
@@ -406,6 +406,19 @@ static void expect_wc(struct __test_metadata *_metadata, struct client *client, 
 	}
 	ASSERT_EQ(id, wc.wr_id);
 	ASSERT_STREQ(ibv_wc_status_str(status), ibv_wc_status_str(wc.status));
+}
+
+/* @status IBV_WC_SUCCESS: any but that. */
+static void expect_failure(struct __test_metadata *_metadata, struct client *client, __u64 id,
+			   enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
+	ASSERT_EQ(id, wc.wr_id);
+	ASSERT_NE(IBV_WC_SUCCESS, wc.status);
+	if (status != IBV_WC_SUCCESS)
+		ASSERT_STREQ(ibv_wc_status_str(status), ibv_wc_status_str(wc.status));
 }
 
 /* All that was posted since request @first has succeeded, in order. */

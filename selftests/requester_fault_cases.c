@@ -607,18 +607,6 @@ ROW(nak, remote_operation, "5 answers", "NAK Remote Operational Error: REM_OP_ER
 ROW(nak, reserved_code, "5 answers", "a NAK code that is reserved: some error") {
 	0x7f, IBV_WC_SUCCESS };
 
-static void expect_failure(struct __test_metadata *_metadata, struct client *client, __u64 id,
-			   enum ibv_wc_status status)
-{
-	struct ibv_wc wc;
-
-	ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
-	ASSERT_EQ(id, wc.wr_id);
-	ASSERT_NE(IBV_WC_SUCCESS, wc.status);
-	if (status != IBV_WC_SUCCESS)
-		ASSERT_STREQ(ibv_wc_status_str(status), ibv_wc_status_str(wc.status));
-}
-
 /* A WRITE, then what is refused, then more: the first succeeds, the last are flushed, in order. */
 static void fails_by_nak(struct __test_metadata *_metadata, struct client *client, struct wr wr,
 			 __u8 syndrome, enum ibv_wc_status status)
