@@ -228,7 +228,7 @@ CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
 	struct ibv_wc wc;
 	int id;
 
-	rxe_make_pair(&client->end, pair);
+	rxe_make_pair(&client->end, &RXE_QP_DEFAULT, pair);
 	qpx = ibv_qp_to_qp_ex(pair[0].qp);
 	ibv_wr_start(qpx);
 	qpx->wr_flags = 0;

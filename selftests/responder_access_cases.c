@@ -66,12 +66,8 @@ static __u32 key_of_bad_window(struct rig *rig, enum bad_key kind)
 	struct flow other;
 	__u32 rkey;
 
-	if (kind == KEY_UNBOUND) {
-		mw = ibv_alloc_mw(rig->end.pd, IBV_MW_TYPE_2);
-		if (!mw)
-			err(1, "a memory window");
-		return mw->rkey;
-	}
+	if (kind == KEY_UNBOUND)
+		return rxe_alloc_mw(&rig->end, 2)->rkey;
 	flow_open(rig, &other, &RXE_QP_DEFAULT);
 	mw = bind_all(rig, kind == KEY_OTHER_QP ? &other : &rig->flow, 2, ACCESS_DRAM);
 	rkey = mw->rkey;
@@ -251,16 +247,20 @@ CASE(dram, region_persistent, "5 persistence on DRAM", "such a region is not reg
 	EXPECT_EQ(EINVAL, errno);
 }
 
+static void window_refuses_persistence(struct __test_metadata *_metadata, struct rig *rig, int type)
+{
+	EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, rxe_alloc_mw(&rig->end, type), rig->mr,
+				     rig->start, 64, IBV_ACCESS_FLUSH_PERSISTENT));
+}
+
 CASE(dram, window_1_persistent, "5 persistence on DRAM", "such a type 1 window is not bound")
 {
-	EXPECT_TRUE(rxe_refuses_bind_mw(&self->rig.end, &self->rig.flow.qp, self->rig.mr, 1,
-					self->rig.start, 64, IBV_ACCESS_FLUSH_PERSISTENT));
+	window_refuses_persistence(_metadata, &self->rig, 1);
 }
 
 CASE(dram, window_2_persistent, "5 persistence on DRAM", "such a type 2 window is not bound")
 {
-	EXPECT_TRUE(rxe_refuses_bind_mw(&self->rig.end, &self->rig.flow.qp, self->rig.mr, 2,
-					self->rig.start, 64, IBV_ACCESS_FLUSH_PERSISTENT));
+	window_refuses_persistence(_metadata, &self->rig, 2);
 }
 
 /* ---- Who may bind and invalidate a window ---- */
@@ -360,7 +360,7 @@ CASE(window, bound_anew_by_a_stranger, "5 R_Key",
 	struct flow stranger;
 	struct ibv_mr *mr = open_stranger(rig, &stranger);
 
-	EXPECT_TRUE(rxe_refuses_rebind_mw(&rig->end, &stranger.qp, mw, mr));
+	EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &stranger.qp, mw, mr, 0, 0, 0));
 	window_serves(_metadata, rig, mw);
 }
 
@@ -382,8 +382,9 @@ FIXTURE(window_of_qp) {
 
 static void bind_again(struct rig *rig, struct flow *flow, struct ibv_mw *mw)
 {
-	rxe_bind_mw_again(&rig->end, &flow->qp, mw, rig->mr, rig->start, REGION_LEN,
-			  ACCESS_WINDOW);
+	if (!rxe_try_bind_mw(&rig->end, &flow->qp, mw, rig->mr, rig->start, REGION_LEN,
+			     ACCESS_WINDOW))
+		errx(1, "cannot bind a memory window again");
 }
 
 FIXTURE_SETUP(window_of_qp)

@@ -245,9 +245,9 @@ void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, s
 	connect_with_peer(end, config, qp);
 }
 
-void rxe_make_pair(struct rxe_end *end, struct rxe_qp pair[2])
+void rxe_make_pair(struct rxe_end *end, const struct rxe_qp_config *both, struct rxe_qp pair[2])
 {
-	struct rxe_qp_config config[2] = { RXE_QP_DEFAULT, RXE_QP_DEFAULT };
+	struct rxe_qp_config config[2] = { *both, *both };
 	int i;
 
 	config[1].own_psn = config[0].peer_psn;
@@ -319,18 +319,7 @@ static enum ibv_wc_status complete_local(struct rxe_end *end, struct rxe_qp *qp)
 	return wc.status;
 }
 
-static enum ibv_wc_status bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
-				  const struct ibv_mw_bind_info *info)
-{
-	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
-
-	ibv_wr_start(qpx);
-	qpx->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), info);
-	return complete_local(end, qp);
-}
-
-static struct ibv_mw *alloc_mw(struct rxe_end *end, int type)
+struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(end->pd, type == 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
 
@@ -339,39 +328,30 @@ static struct ibv_mw *alloc_mw(struct rxe_end *end, int type)
 	return mw;
 }
 
-void rxe_bind_mw_again(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
-		       struct ibv_mr *mr, __u64 addr, size_t len, unsigned int access)
+bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
+		     __u64 addr, size_t len, unsigned int access)
 {
 	const struct ibv_mw_bind_info info = { mr, addr, len, access };
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
+	__u32 rkey = ibv_inc_rkey(mw->rkey);
 
-	if (bind_mw(end, qp, mw, &info) != IBV_WC_SUCCESS)
-		errx(1, "cannot bind a memory window with access 0x%x", access);
-	mw->rkey = ibv_inc_rkey(mw->rkey);
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(qpx, mw, rkey, &info);
+	if (complete_local(end, qp) != IBV_WC_SUCCESS)
+		return false;
+	mw->rkey = rkey;
+	return true;
 }
 
 struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
 			   __u64 addr, size_t len, unsigned int access)
 {
-	struct ibv_mw *mw = alloc_mw(end, type);
+	struct ibv_mw *mw = rxe_alloc_mw(end, type);
 
-	rxe_bind_mw_again(end, qp, mw, mr, addr, len, access);
+	if (!rxe_try_bind_mw(end, qp, mw, mr, addr, len, access))
+		errx(1, "cannot bind a memory window with access 0x%x", access);
 	return mw;
-}
-
-bool rxe_refuses_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
-			 __u64 addr, size_t len, unsigned int access)
-{
-	const struct ibv_mw_bind_info info = { mr, addr, len, access };
-
-	return bind_mw(end, qp, alloc_mw(end, type), &info) != IBV_WC_SUCCESS;
-}
-
-bool rxe_refuses_rebind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
-			   struct ibv_mr *mr)
-{
-	const struct ibv_mw_bind_info info = { mr, 0, 0, 0 };
-
-	return bind_mw(end, qp, mw, &info) != IBV_WC_SUCCESS;
 }
 
 static enum ibv_wc_status local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)

@@ -75,8 +75,8 @@ struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsign
 void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
 /* Through RESET to a new QP of the peer; @config is as before but for PSNs and the like. */
 void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
-/* Two that are connected with each other, and not with the peer. */
-void rxe_make_pair(struct rxe_end *end, struct rxe_qp pair[2]);
+/* Two that are connected with each other, and not with the peer; the second's PSNs are the first's, crossed. */
+void rxe_make_pair(struct rxe_end *end, const struct rxe_qp_config *both, struct rxe_qp pair[2]);
 void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state);
 /* To SQD, and ask for the event that tells when it is drained. */
 void rxe_drain_qp(struct rxe_qp *qp);
@@ -84,18 +84,16 @@ void rxe_drain_qp(struct rxe_qp *qp);
 bool rxe_wait_drained(struct rxe_end *end, struct rxe_qp *qp, unsigned int ms);
 void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len);
 
-/* Bind @len bytes of @mr from @addr on; @type 2 binds it to @qp alone. */
+struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type);
+/*
+ * Bind @mw to @len bytes of @mr from @addr on, by @qp, to which a window of type 2 then belongs.  False: refused, and
+ * @qp is in error.
+ */
+bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
+		     __u64 addr, size_t len, unsigned int access);
+/* A new window, bound. */
 struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
 			   __u64 addr, size_t len, unsigned int access);
-/* The same for one that was invalidated: it gets a new key. */
-void rxe_bind_mw_again(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
-		       struct ibv_mr *mr, __u64 addr, size_t len, unsigned int access);
-/* Is that refused? */
-bool rxe_refuses_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
-			 __u64 addr, size_t len, unsigned int access);
-/* Is it refused to bind @mw to nothing, of @mr? */
-bool rxe_refuses_rebind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw,
-			   struct ibv_mr *mr);
 void rxe_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey);
 bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey);
 
