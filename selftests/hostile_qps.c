@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A program that needs no rights changes how many responder resources its QP has (max_dest_rd_atomic, in SQD)
- * while requests come to that QP: from another QP of the same device, which are handled by the very call that
- * posts them, and from the wire, which are handled in softirq context.  Each request is executed once and as it
- * was asked for, or it fails in a way that is documented, and the kernel stays sound.
+ * A program that needs no rights changes its QP, or destroys it, while it is in use.
+ *
+ * It changes how many responder resources the QP has (max_dest_rd_atomic, in SQD) while requests come to it: from
+ * another QP of the same device, which are handled by the very call that posts them, and from the wire, which are
+ * handled in softirq context.  Each request is executed once and as it was asked for, or it fails in a way that is
+ * documented, and the kernel stays sound.
+ *
+ * It destroys a QP that binds windows just now.  That waits for nothing, and what was bound can be deallocated.
  *
  *	hostile_qps [MILLISECONDS]	how long each case goes on, at least
  *
@@ -486,6 +490,139 @@ TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
 	answer = ask(rig, &rig->flow, &rq);
 	while (peer_recv_frame(&frame, ANSWER_MS) && !is_answer(rig, &frame, &answer))
 		;
+}
+
+/* ---- A QP that binds windows when it is destroyed ---- */
+
+#define WINDOWS		8
+#define BINDS		2048	/* each followed by an invalidation, which waits for all before it, but the last */
+#define BINDS_PER_WC	32
+#define MOST_ROUNDS	5000
+#define AT_ONCE_MS	1000
+
+FIXTURE(windows) {
+	struct rig rig;
+};
+
+FIXTURE_SETUP(windows)
+{
+	become_nobody();
+	stay_on_cpu(0);
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
+FIXTURE_TEARDOWN(windows)
+{
+	rxe_close(&self->rig.end);
+}
+
+struct destroyer {
+	pthread_t thread;
+	struct ibv_qp *_Atomic qp;	/* to be destroyed; NULL: it is */
+	atomic_bool stop;
+	int error;
+	unsigned int ms;		/* that the last took, */
+	unsigned int most_ms;		/* and the longest */
+};
+
+static void *destroy(void *arg)
+{
+	struct destroyer *destroyer = arg;
+	long long start;
+	struct ibv_qp *qp;
+
+	stay_on_cpu(1);
+	while (!destroyer->stop) {
+		qp = destroyer->qp;
+		if (!qp)
+			continue;
+		/* As long as the other thread is posting, the kernel has it busy. */
+		do {
+			start = now_ms();
+			destroyer->error = ibv_destroy_qp(qp);
+		} while (destroyer->error == EBUSY);
+		destroyer->ms = now_ms() - start;
+		if (destroyer->ms > destroyer->most_ms)
+			destroyer->most_ms = destroyer->ms;
+		destroyer->qp = NULL;
+	}
+	return NULL;
+}
+
+static void post_binds(struct __test_metadata *_metadata, struct rig *rig, struct rxe_qp *qp,
+		       struct ibv_mw *mw[WINDOWS])
+{
+	const struct ibv_mw_bind_info info = { rig->mr, rig->start, REGION_LEN, ACCESS_WINDOW };
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
+	struct ibv_mw *this;
+	__u32 rkey;
+	int i;
+
+	ibv_wr_start(qpx);
+	for (i = 0; i < BINDS; i++) {
+		this = mw[i % WINDOWS];
+		rkey = ibv_inc_rkey(this->rkey);
+		qpx->wr_flags = i % BINDS_PER_WC == BINDS_PER_WC - 1 ? IBV_SEND_SIGNALED : 0;
+		ibv_wr_bind_mw(qpx, this, rkey, &info);
+		this->rkey = rkey;
+		qpx->wr_flags = 0;
+		if (i < BINDS - WINDOWS)
+			ibv_wr_local_inv(qpx, rkey);
+	}
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+}
+
+/* One QP; how many of its completions have come when it is gone. */
+static unsigned int bind_and_destroy(struct __test_metadata *_metadata, struct rig *rig,
+				     struct destroyer *destroyer)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct ibv_mw *mw[WINDOWS];
+	unsigned int completions = 0;
+	struct ibv_mr *mr = rig->mr;
+	struct rxe_qp qp;
+	struct ibv_wc wc;
+	int i;
+
+	rig->mr = rxe_reg_mr(&rig->end, REGION_OFFSET, REGION_LEN, ACCESS_DRAM);
+	if (!rig->mr)
+		err(1, "a memory region");
+	for (i = 0; i < WINDOWS; i++)
+		mw[i] = rxe_alloc_mw(&rig->end, 2);
+	config.queue = 2 * BINDS;
+	rxe_make_qp(&rig->end, &config, &qp);
+	post_binds(_metadata, rig, &qp, mw);
+	destroyer->qp = qp.qp;
+	while (destroyer->qp)
+		;
+	ASSERT_EQ(0, destroyer->error);
+	ASSERT_LT(destroyer->ms, AT_ONCE_MS * wait_scale()) {
+		TH_LOG("destroying a QP took %u ms", destroyer->ms);
+	}
+	while (ibv_poll_cq(rig->end.cq, 1, &wc))
+		completions += wc.status == IBV_WC_SUCCESS;
+	for (i = 0; i < WINDOWS; i++)
+		ASSERT_EQ(0, ibv_dealloc_mw(mw[i]));
+	ASSERT_EQ(0, ibv_dereg_mr(rig->mr));
+	rig->mr = mr;
+	return completions;
+}
+
+TEST_F_TIMEOUT(windows, bound_and_destroyed, PATIENCE)
+{
+	struct destroyer destroyer = { };
+	unsigned int rounds, amid = 0;
+	const long long end = now_ms() + milliseconds;
+
+	if (pthread_create(&destroyer.thread, NULL, destroy, &destroyer))
+		errx(1, "no thread");
+	for (rounds = 0; rounds < MOST_ROUNDS && (amid < LEAST || now_ms() < end); rounds++)
+		amid += bind_and_destroy(_metadata, &self->rig, &destroyer) < BINDS / BINDS_PER_WC;
+	destroyer.stop = true;
+	pthread_join(destroyer.thread, NULL);
+	TH_LOG("%u QPs destroyed, %u of them before all was bound; it took %u ms at most", rounds, amid,
+	       destroyer.most_ms);
+	EXPECT_GE(amid, LEAST);
 }
 
 int main(int argc, char **argv)

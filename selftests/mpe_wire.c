@@ -29,6 +29,7 @@
 #include "responder_access_cases.c"
 #include "responder_format_cases.c"
 #include "responder_fault_cases.c"
+#include "responder_window_cases.c"
 #include "requester_cases.c"
 #include "requester_fault_cases.c"
 #include "requester_icrc_cases.c"
