@@ -28,7 +28,6 @@
  */
 #include <err.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sched.h>
@@ -40,6 +39,7 @@
 #include <unistd.h>
 
 #include "prng.h"
+#include "slow_words.h"
 
 #define DEVICE		"rxe0"
 #define GID		1	/* that of IPv4 in the guests of rxe-vm */
@@ -443,31 +443,6 @@ static void check_all(const struct worker *workers)
 		errx(1, "that is too little to show anything");
 }
 
-/* Where @address is in physical memory; it is pinned there. */
-static __u64 physical_address(const void *address)
-{
-	const __u64 page_size = sysconf(_SC_PAGESIZE), at = (uintptr_t)address;
-	int fd = open("/proc/self/pagemap", O_RDONLY);
-	__u64 entry;
-
-	if (fd < 0 || pread(fd, &entry, sizeof(entry), at / page_size * sizeof(entry)) != sizeof(entry))
-		err(1, "/proc/self/pagemap");
-	close(fd);
-	return (entry & ((1ull << 55) - 1)) * page_size + at % page_size;
-}
-
-static void slow_down(void)
-{
-	const char *path = "/sys/module/slow_words/parameters/word";
-	unsigned int i;
-	int fd = open(path, O_WRONLY);
-
-	for (i = 0; i < threads; i++)
-		if (dprintf(fd, "0x%llx", (unsigned long long)physical_address(&shared[i].word)) < 0)
-			err(1, "%s", path);
-	close(fd);
-}
-
 int main(int argc, char **argv)
 {
 	const char *how = argc > 3 ? argv[3] : "";
@@ -492,8 +467,8 @@ int main(int argc, char **argv)
 		workers[i].prng = prng_of_seed(i);
 		open_worker(&workers[i]);
 	}
-	if (slow)
-		slow_down();
+	for (i = 0; slow && i < threads; i++)
+		slow_down(&shared[i].word);
 	running = true;
 	if (pthread_create(&reader, NULL, look_on, NULL) ||
 	    (spoilt && pthread_create(&saboteur, NULL, spoil, argv[3])))
