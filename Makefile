@@ -69,7 +69,10 @@ rdma-core: $(RDMA_TREE)/.git ## build/rdma-core: rdma-core with its series and p
 	@scripts/build-rdma-core $(RDMA_OUT)
 
 .PHONY: selftests
-selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs
+selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; build/crash: crash-states
+	@scripts/deps check crash-states
+	@$(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
+		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 	@$(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
 		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 

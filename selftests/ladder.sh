@@ -138,6 +138,20 @@ a_refusal_is_shown() {
 	shows 'FLUSH' 'for FLUSH, NAK remote access error msn 0 --|  REFUSED$'
 }
 
+# What comes behind the cut, at the server's card, is not there.
+a_power_cut_is_shown() {
+	run_folder
+	{ known $flush; known $atomic_write; answer $response; } | capture "$work/run/client.pcap"
+	cp "$work/run/client.pcap" "$work/run/server.pcap"
+	drawn=$(ladder --cut 2 --lost 1 "$work/run")
+	echo "$drawn"
+	shows '|-- FLUSH .*>|  GONE: lost with the power' '|-- ATOMIC WRITE .*>|$' 'the power fails X'
+	! grep RESPONSE <<<"$drawn" || fail "the answer had not been sent"
+	drawn=$(ladder --svg --cut 2 --lost 1 "$work/run")
+	shows '#c01c28">FLUSH' 'the power fails (frame 2 of server.pcap)'
+	[[ $(ladder --tail 1 --cut 2 "$work/run" | grep -c '|-- ') == 1 ]]
+}
+
 packets_are_chosen_by_number() {
 	{ known $flush; answer $response; known $flush_region; known $atomic_write; } | capture "$work/pcap"
 	[[ $(ladder --packets 2-3 "$work/pcap" | sed 1d | awk '{ print $1 }' | paste -sd ' ') == "2 3" ]]
@@ -199,6 +213,7 @@ cases=(
 	a_dropped_request_is_shown
 	a_dropped_response_is_shown
 	a_refusal_is_shown
+	a_power_cut_is_shown
 	packets_are_chosen_by_number
 	wrong_usage_is_explained
 	the_loss_of_a_response_is_seen_and_healed

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What ladder.awk tells, as an SVG picture.  -v first=N -v last=N: only these packets.
+# What ladder.awk tells, as an SVG picture.  -v first=N -v last=N: only these packets.  -v cut=FRAME: the power
+# fails at the end.
 
 BEGIN {
 	FS = "\t"
@@ -8,7 +9,7 @@ BEGIN {
 	LEFT = 170; RIGHT = 790		# the two ends
 	TOP = 56; ROW = 32; SLOPE = 7
 	colour["ok"] = "#222"
-	colour["dropped"] = colour["lost"] = colour["refused"] = "#c01c28"
+	colour["dropped"] = colour["lost"] = colour["refused"] = colour["gone"] = "#c01c28"
 	colour["discarded"] = colour["late"] = "#b35900"
 	colour["sent again"] = colour["answered again"] = "#1a5fb4"
 }
@@ -31,6 +32,11 @@ END {
 	lifeline(RIGHT, right)
 	for (i = 1; i <= rows; i++)
 		packet(row[i], TOP + i * ROW)
+	if (cut != "") {
+		line(RIGHT - 12, bottom - 12, RIGHT + 12, bottom + 12, colour["gone"], "")
+		line(RIGHT - 12, bottom + 12, RIGHT + 12, bottom - 12, colour["gone"], "")
+		text(RIGHT + 18, bottom + 4, "start", colour["gone"], "the power fails (frame " cut " of server.pcap)")
+	}
 	text(LEFT, bottom + 22, "start", "#666", "Not to scale; times in ms, of departure.  " \
 		"Lost: it came to the guest's card, and the guest acts as if it had not.")
 	print "</svg>"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What ladder.awk tells, as text for a terminal.  -v first=N -v last=N: only these packets.
+# What ladder.awk tells, as text for a terminal.  -v first=N -v last=N: only these packets.  -v cut=FRAME: the
+# power fails at the end.
 
 BEGIN {
 	FS = "\t"
@@ -44,4 +45,9 @@ function verdict() {
 	if ($7 == "ok")
 		return ""
 	return "  " toupper($7) ($8 == "" ? "" : ": " $8)
+}
+
+END {
+	if (cut != "" && NR)
+		printf "%20s  %*s\n", "", WIDTH + 2, "the power fails X"
 }

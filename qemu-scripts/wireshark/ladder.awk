@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What became of each packet of the RC connections in a capture, or in those of both ends of a link.
-# Called by `ladder`, with -v client=ADDRESS if there are both.
+# Called by `ladder`, with -v client=ADDRESS if there are both, and -v cut=FRAME -v lost=FRAMES if the server's
+# power fails behind that frame of its capture and these frames of it are lost with it.
 #
 # In, one line for each packet of each capture:
 #
-#	side time source destination id opcode qp psn va dmalen syndrome msn plt sel icrc
+#	side time source destination id opcode qp psn va dmalen syndrome msn plt sel icrc frame
 #
 # side being "client" or "server", of one capture anything.  Out, first the two ends, then one line for
 # each packet, in the order of departure:
@@ -24,6 +25,9 @@
 #	answered again
 #	refused		NAK, RNR NAK
 #	late		came when it had been asked for again, or was overtaken
+#	gone		came, and was not durable when the power failed
+#
+# and what the server's card had not seen yet when the power failed is left out.
 
 BEGIN {
 	FS = OFS = "\t"
@@ -49,6 +53,7 @@ BEGIN {
 		line[packets] = $0
 	}
 	seen[$1, packet[key]] = $2
+	frame[$1, packet[key]] = $16
 }
 
 END {
@@ -63,6 +68,8 @@ END {
 			judge(n, "dropped", "on the link")
 		is_response ? response() : request()
 	}
+	if (cut != "")
+		cut_power()
 	print_all()
 }
 
@@ -250,12 +257,24 @@ function response(	flow, before) {
 	answered[flow, psn] = n
 }
 
+function cut_power(	list, gone, i) {
+	for (i = split(lost, list, ","); i; i--)
+		gone[list[i]]
+	for (n = 1; n <= packets; n++) {
+		if (!(("server", order[n]) in frame) || frame["server", order[n]] + 0 > cut)
+			left_out[n]
+		else if (frame["server", order[n]] in gone)
+			judge(n, "gone", "lost with the power")
+	}
+}
+
 function print_all() {
 	if (client == "")
 		print "requester", left, "responder", right
 	else
 		print "client", left, "server", right
 	for (n = 1; n <= packets; n++)
-		print n, sprintf("%.3f", (left_at[order[n]] - left_at[order[1]]) * 1000), direction[n],
+		if (!(n in left_out))
+			print n, sprintf("%.3f", (left_at[order[n]] - left_at[order[1]]) * 1000), direction[n],
 			(connections > 1 ? "qp " connection[n] " " : "") name_of[n], psn_of[n], detail[n], fate[n], remark[n]
 }

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <arpa/inet.h>
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../selftests/crc32.h"
+#include "../../selftests/roce.h"
+#include "capture.h"
+
+#define ETHERTYPE_IPV4	0x0800
+#define ETHERTYPE_IPV6	0x86dd
+#define ETHERTYPE_VLAN	0x8100
+#define ETHERTYPE_QINQ	0x88a8
+#define PROTOCOL_UDP	17
+#define UDP_HEADER	8
+#define BTH_BYTES	sizeof(struct roce_bth)
+
+/* What is left of a frame. */
+struct bytes {
+	const uint8_t *p;
+	size_t n;
+};
+
+static uint16_t get16(const uint8_t *p) { return p[0] << 8 | p[1]; }
+static uint32_t get32(const uint8_t *p) { return (uint32_t)get16(p) << 16 | get16(p + 2); }
+static uint64_t get64(const uint8_t *p) { return (uint64_t)get32(p) << 32 | get32(p + 4); }
+
+/* The next @n bytes, or NULL if there are not so many. */
+static const uint8_t *take(struct bytes *bytes, size_t n)
+{
+	const uint8_t *p = bytes->p;
+
+	if (bytes->n < n)
+		return NULL;
+	bytes->p += n;
+	bytes->n -= n;
+	return p;
+}
+
+static void set_ipv4(struct address *address, const uint8_t *p)
+{
+	memset(address->byte, 0, 10);
+	memset(address->byte + 10, 0xff, 2);
+	memcpy(address->byte + 12, p, 4);
+}
+
+/*
+ * The ICRC covers what no router changes; the rest counts as all ones.  @head and @head_length are
+ * the IP header, @udp and @length all from there to the ICRC.
+ */
+static uint32_t icrc(const uint8_t *head, size_t head_length, const uint8_t *udp, size_t length)
+{
+	uint8_t masked[60 + UDP_HEADER + BTH_BYTES];
+	static const uint8_t ones[8] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	size_t fixed = head_length + UDP_HEADER + BTH_BYTES;
+	uint8_t *bth = masked + head_length + UDP_HEADER;
+	uint32_t crc;
+
+	memcpy(masked, head, head_length);
+	memcpy(masked + head_length, udp, UDP_HEADER + BTH_BYTES);
+	if (head[0] >> 4 == 4) {
+		masked[1] = 0xff;			/* type of service */
+		masked[8] = 0xff;			/* time to live */
+		masked[10] = masked[11] = 0xff;		/* checksum */
+	} else {
+		masked[0] |= 0x0f;			/* traffic class, flow label */
+		masked[1] = masked[2] = masked[3] = 0xff;
+		masked[7] = 0xff;			/* hop limit */
+	}
+	masked[head_length + 6] = masked[head_length + 7] = 0xff;	/* UDP checksum */
+	bth[4] = 0xff;
+	crc = crc32(0, ones, sizeof(ones));
+	crc = crc32(crc, masked, fixed);
+	return crc32(crc, udp + UDP_HEADER + BTH_BYTES, length - UDP_HEADER - BTH_BYTES);
+}
+
+/* True if a target takes the packet; a FLUSH of Linux 6.2 to 7.2 has a second run in its ICRC. */
+static bool icrc_is_good(const uint8_t *head, size_t head_length, const uint8_t *udp, size_t length)
+{
+	const uint8_t *at = udp + length, *bth = udp + UDP_HEADER;
+	uint32_t wanted = icrc(head, head_length, udp, length);
+	uint32_t found = (uint32_t)at[3] << 24 | at[2] << 16 | at[1] << 8 | at[0];
+
+	if (found == wanted)
+		return true;
+	return bth[0] == ROCE_RC_FLUSH && found == crc32(wanted, bth, length - UDP_HEADER);
+}
+
+/* From the BTH to the ICRC, of which there is a BTH.  False if it has no room for its headers. */
+static bool read_transport(struct packet *packet, struct bytes rest)
+{
+	const uint8_t *bth = take(&rest, BTH_BYTES), *p = NULL;
+	uint8_t pad = (bth[1] & ROCE_BTH_PAD_MASK) >> ROCE_BTH_PAD_SHIFT;
+	bool missing = false;
+
+	packet->opcode = bth[0];
+	packet->qpn = get32(bth + 4) & ROCE_24BITS;
+	packet->psn = get32(bth + 8) & ROCE_24BITS;
+
+	switch (packet->opcode) {
+	case ROCE_RC_FLUSH:
+		p = take(&rest, sizeof(struct roce_feth));
+		if (p)
+			packet->feth = get32(p);
+		else
+			missing = true;
+		/* fall through */
+	case ROCE_RC_WRITE_FIRST:
+	case ROCE_RC_WRITE_ONLY:
+	case ROCE_RC_WRITE_ONLY_IMM:
+	case ROCE_RC_READ_REQUEST:
+	case ROCE_RC_ATOMIC_WRITE:
+	/* Unreliable connection: followed by nobody, but its key tells whether that matters. */
+	case 0x26: case 0x2a: case 0x2b:
+		p = take(&rest, sizeof(struct roce_reth));
+		if (!p) {
+			missing = true;
+			break;
+		}
+		packet->has_reth = true;
+		packet->va = get64(p);
+		packet->rkey = get32(p + 8);
+		packet->length = get32(p + 12);
+		/* Behind it, as behind nothing at all in the other form. */
+		if ((packet->opcode == ROCE_RC_WRITE_ONLY_IMM || packet->opcode == 0x2b) &&
+		    !take(&rest, 4))
+			missing = true;
+		break;
+	case ROCE_RC_WRITE_LAST_IMM:
+		if (!take(&rest, 4))
+			missing = true;
+		break;
+	case ROCE_RC_CMP_SWAP:
+	case ROCE_RC_FETCH_ADD:
+		p = take(&rest, sizeof(struct roce_atomic_eth));
+		if (!p) {
+			missing = true;
+			break;
+		}
+		packet->has_reth = true;
+		packet->va = get64(p);
+		packet->rkey = get32(p + 8);
+		packet->swap_or_add = get64(p + 12);
+		packet->compare = get64(p + 20);
+		packet->length = 8;
+		break;
+	case ROCE_RC_READ_RESPONSE_FIRST:
+	case ROCE_RC_READ_RESPONSE_LAST:
+	case ROCE_RC_READ_RESPONSE_ONLY:
+	case ROCE_RC_ACK:
+	case ROCE_RC_ATOMIC_ACK:
+		p = take(&rest, sizeof(struct roce_aeth));
+		if (!p) {
+			missing = true;
+			break;
+		}
+		packet->syndrome = p[0];
+		if (packet->opcode == ROCE_RC_ATOMIC_ACK) {
+			p = take(&rest, sizeof(struct roce_atomic_ack_eth));
+			if (p)
+				packet->original = get64(p);
+			else
+				missing = true;
+		}
+		break;
+	}
+	/* Shorter than its headers: a target drops it. */
+	if (missing || rest.n < pad)
+		return false;
+	packet->payload = rest.p;
+	packet->payload_length = rest.n - pad;
+	return true;
+}
+
+static void read_frame(struct capture *capture, const uint8_t *data, size_t length, double time,
+		       const uint8_t mac[6])
+{
+	struct packet packet = { .frame = capture->frames, .time = time };
+	struct bytes rest = { data, length };
+	const uint8_t *ethernet = take(&rest, 14), *tag, *head, *udp;
+	size_t head_length, datagram;
+	uint16_t type;
+
+	if (!ethernet)
+		return;
+	packet.to_target = !memcmp(ethernet, mac, 6);
+	type = get16(ethernet + 12);
+	while (type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ) {
+		tag = take(&rest, 4);
+		if (!tag)
+			return;
+		type = get16(tag + 2);
+	}
+
+	head = rest.p;
+	if (type == ETHERTYPE_IPV4) {
+		if (rest.n < 20 || head[0] >> 4 != 4)
+			return;
+		head_length = (head[0] & 15) * 4;
+		if (head[9] != PROTOCOL_UDP || head_length < 20)
+			return;
+		if (get16(head + 6) & 0x3fff) {
+			/* Only the first fragment has the port. */
+			if (!(get16(head + 6) & 0x1fff) && rest.n >= head_length + 4 &&
+			    get16(head + head_length + 2) == ROCE_UDP_PORT)
+				fail("%s, frame %u: a fragment of a RoCE packet, which no target puts together",
+				     capture->path, capture->frames);
+			return;
+		}
+		datagram = get16(head + 2);
+		set_ipv4(&packet.from, head + 12);
+		set_ipv4(&packet.to, head + 16);
+	} else if (type == ETHERTYPE_IPV6) {
+		if (rest.n < 40 || head[0] >> 4 != 6 || head[6] != PROTOCOL_UDP)
+			return;
+		head_length = 40;
+		datagram = get16(head + 4) + head_length;
+		memcpy(packet.from.byte, head + 8, 16);
+		memcpy(packet.to.byte, head + 24, 16);
+	} else {
+		return;
+	}
+	if (datagram < head_length + UDP_HEADER || rest.n < head_length + UDP_HEADER)
+		return;
+	udp = head + head_length;
+	if (get16(udp + 2) != ROCE_UDP_PORT)
+		return;
+	if (datagram > rest.n)
+		fail("%s, frame %u: the packet has %zu bytes, only %zu were captured",
+		     capture->path, capture->frames, datagram, rest.n);
+	if (datagram < head_length + UDP_HEADER + BTH_BYTES + ROCE_ICRC_BYTES)
+		return;
+	datagram -= ROCE_ICRC_BYTES;
+	if (!icrc_is_good(head, head_length, udp, datagram - head_length)) {
+		capture->broken++;
+		return;
+	}
+	packet.port = get16(udp);
+	rest = (struct bytes){ udp + UDP_HEADER, datagram - head_length - UDP_HEADER };
+	if (read_transport(&packet, rest))
+		*list_add(&capture->packets) = packet;
+	else
+		capture->broken++;
+}
+
+void capture_read(struct capture *capture, const char *path, const uint8_t mac[6])
+{
+	char why[PCAP_ERRBUF_SIZE];
+	struct pcap_pkthdr *header;
+	double first = 0, time;
+	const uint8_t *data;
+	uint8_t *kept;
+	pcap_t *pcap;
+	int got;
+
+	*capture = (struct capture){ .path = path };
+	pcap = pcap_open_offline(path, why);
+	if (!pcap)
+		fail("%s is no capture: %s", path, why);
+	if (pcap_datalink(pcap) != DLT_EN10MB)
+		fail("%s: a capture of %s, not of Ethernet", path,
+		     pcap_datalink_val_to_name(pcap_datalink(pcap)));
+	while ((got = pcap_next_ex(pcap, &header, &data)) == 1) {
+		capture->frames++;
+		time = header->ts.tv_sec + header->ts.tv_usec / 1e6;
+		if (capture->frames == 1)
+			first = time;
+		/* libpcap's buffer is for one frame only.  It is kept to the end, as the program is. */
+		kept = xrealloc(NULL, header->caplen);
+		memcpy(kept, data, header->caplen);
+		read_frame(capture, kept, header->caplen, time - first, mac);
+	}
+	if (got != PCAP_ERROR_BREAK)
+		fail("%s ends in frame %u: %s", path, capture->frames + 1, pcap_geterr(pcap));
+	pcap_close(pcap);
+}
+
+const char *address_text(const struct address *address)
+{
+	static char text[4][INET6_ADDRSTRLEN];
+	static int next;
+	char *t = text[next++ % 4];
+	static const uint8_t ipv4[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+	if (!memcmp(address->byte, ipv4, sizeof(ipv4)))
+		inet_ntop(AF_INET, address->byte + 12, t, INET6_ADDRSTRLEN);
+	else
+		inet_ntop(AF_INET6, address->byte, t, INET6_ADDRSTRLEN);
+	return t;
+}
+
+const char *opcode_name(uint8_t opcode)
+{
+	static char unknown[32];
+
+	switch (opcode) {
+	case ROCE_RC_SEND_FIRST ... ROCE_RC_SEND_ONLY_IMM:
+	case ROCE_RC_SEND_LAST_INV:
+	case ROCE_RC_SEND_ONLY_INV:
+		return "SEND";
+	case ROCE_RC_WRITE_FIRST ... ROCE_RC_WRITE_ONLY_IMM:
+		return "WRITE";
+	case ROCE_RC_READ_REQUEST:
+		return "READ";
+	case ROCE_RC_READ_RESPONSE_FIRST ... ROCE_RC_READ_RESPONSE_ONLY:
+		return "READ RESPONSE";
+	case ROCE_RC_ACK:
+		return "ACKNOWLEDGE";
+	case ROCE_RC_ATOMIC_ACK:
+		return "ATOMIC ACKNOWLEDGE";
+	case ROCE_RC_CMP_SWAP:
+		return "COMPARE SWAP";
+	case ROCE_RC_FETCH_ADD:
+		return "FETCH ADD";
+	case ROCE_RC_FLUSH:
+		return "FLUSH";
+	case ROCE_RC_ATOMIC_WRITE:
+		return "ATOMIC WRITE";
+	}
+	snprintf(unknown, sizeof(unknown), "opcode 0x%02x", opcode);
+	return unknown;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The RoCEv2 packets of a capture: what stands in them, without a thought of what came before.
+ *
+ * Understood: Ethernet, VLAN tags, IPv4, IPv6, UDP to port 4791, and of InfiniBand's services the
+ * reliable connection.
+ */
+#ifndef CAPTURE_H
+#define CAPTURE_H
+
+#include "util.h"
+
+/* An IPv4 address stands as ::ffff:a.b.c.d, as in the kernel's GIDs. */
+struct address {
+	uint8_t byte[16];
+};
+
+struct packet {
+	unsigned int frame;	/* number in the capture, from 1, as Wireshark counts */
+	double time;		/* in seconds, since the first frame */
+	struct address from, to;
+	uint16_t port;		/* UDP source port */
+	bool to_target;		/* by its MAC address */
+
+	uint8_t opcode;		/* BTH: service (3 bits), operation (5 bits) */
+	uint32_t qpn;		/* destination */
+	uint32_t psn;
+
+	bool has_reth;
+	uint64_t va;		/* RETH; of Atomics, AtomicETH */
+	uint32_t rkey;
+	uint32_t length;
+	uint64_t swap_or_add, compare;	/* AtomicETH, as numbers */
+	uint32_t feth;
+	uint8_t syndrome;	/* AETH */
+	uint64_t original;	/* AtomicAckETH */
+	const uint8_t *payload;
+	uint32_t payload_length;
+};
+
+struct capture {
+	const char *path;
+	LIST(struct packet) packets;
+	unsigned int frames;
+	unsigned int broken;	/* packets with a wrong ICRC, or too short: a target drops them */
+};
+
+/*
+ * Read @path, the capture of the end that has the MAC address @mac.  Ends the program, with the
+ * number of the frame, if a RoCE packet cannot be read.  What has another protocol is passed over.
+ */
+void capture_read(struct capture *capture, const char *path, const uint8_t mac[6]);
+
+/* For messages; the text stays until the fourth call after this one. */
+const char *address_text(const struct address *address);
+const char *opcode_name(uint8_t opcode);
+
+#endif /* CAPTURE_H */

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "checker.h"
+
+#define PAGE		4096
+#define OUTPUT_MAX	4096
+
+extern char **environ;
+
+/* A file for one checker at a time. */
+struct slot {
+	char *image, *answered, *output;
+	int image_fd;
+	uint8_t *map;			/* of the image */
+	uint8_t *wanted;		/* what it shall hold */
+	LIST(uint32_t) pages;		/* which are not all zero, or the checker has touched */
+	uint8_t *is_used;		/* a bit for each page */
+	blkcnt_t blocks;
+
+	uint32_t updates, answers;	/* of the model, of which the newest is in there */
+	held_list held;		/* but these words */
+
+	pid_t pid;			/* 0: nothing runs */
+	time_t began;
+	size_t number;
+	struct state state;
+};
+
+struct checker {
+	const struct history *history;
+	const struct content *content;
+	char **argv, **environment;
+	char *folder;
+	unsigned int seconds, jobs;
+	struct slot *slots;
+	char output_text[OUTPUT_MAX];
+	bool accepted;
+};
+
+void content_map(struct content *content, const char *path, const struct memory *memory)
+{
+	struct stat st;
+	void *map;
+
+	content->path = path;
+	content->size = memory->size;
+	content->start = memory->start;
+	content->fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (content->fd < 0 || fstat(content->fd, &st))
+		fail_errno("%s", path);
+	if ((uint64_t)st.st_size < memory->start + memory->size)
+		fail("%s has %" PRIi64 " bytes; %s says that the target's device ends at %" PRIu64,
+		     path, (int64_t)st.st_size, memory->path, memory->start + memory->size);
+	if (memory->start % PAGE)
+		fail("%s: the device does not begin at a page of the NVDIMM", memory->path);
+	map = mmap(NULL, memory->size, PROT_READ, MAP_PRIVATE, content->fd, memory->start);
+	if (map == MAP_FAILED)
+		fail_errno("%s: mmap", path);
+	content->bytes = map;
+}
+
+/******************************************************************************
+ * The images
+ */
+
+static void use_page(struct slot *slot, uint64_t page)
+{
+	if (slot->is_used[page / 8] & 1 << page % 8)
+		return;
+	slot->is_used[page / 8] |= 1 << page % 8;
+	*list_add(&slot->pages) = page;
+}
+
+/* use_page() for all pages of @fd from @start on that are there. */
+static void use_pages_of(struct slot *slot, int fd, uint64_t start, uint64_t size)
+{
+	off_t from = start, to;
+
+	while ((from = lseek(fd, from, SEEK_DATA)) >= 0 && (uint64_t)from < start + size) {
+		to = lseek(fd, from, SEEK_HOLE);
+		for (; from < to && (uint64_t)from < start + size; from += PAGE - from % PAGE)
+			use_page(slot, (from - start) / PAGE);
+	}
+}
+
+static void write_file(const char *path, int fd, const void *bytes, size_t n, off_t at)
+{
+	ssize_t wrote = pwrite(fd, bytes, n, at);
+
+	if (wrote < 0)
+		fail_errno("%s", path);
+	if ((size_t)wrote != n)
+		fail("%s: no room for it (TMPDIR= may name a folder that has some)", path);
+}
+
+static size_t page_length(const struct content *content, uint64_t page)
+{
+	uint64_t left = content->size - page * PAGE;
+
+	return left < PAGE ? left : PAGE;
+}
+
+static void open_slot(struct checker *checker, struct slot *slot, unsigned int number)
+{
+	const struct content *content = checker->content;
+	const struct history *history = checker->history;
+	struct stat st;
+	int fd;
+
+	slot->image = xasprintf("%s/image%u", checker->folder, number);
+	slot->answered = xasprintf("%s/answered%u", checker->folder, number);
+	slot->output = xasprintf("%s/output%u", checker->folder, number);
+	slot->is_used = xcalloc(content->size / PAGE / 8 + 1, 1);
+	use_pages_of(slot, content->fd, content->start, content->size);
+	for (size_t w = 0; w < history->words.n; w++)
+		use_page(slot, history->words.v[w].offset / PAGE);
+
+	slot->image_fd = open(slot->image, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	fd = open(slot->answered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (slot->image_fd < 0 || ftruncate(slot->image_fd, content->size) || fd < 0)
+		fail_errno("%s", slot->image);
+	close(fd);
+	slot->wanted = mmap(NULL, content->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+			    content->fd, content->start);
+	slot->map = mmap(NULL, content->size, PROT_READ | PROT_WRITE, MAP_SHARED, slot->image_fd, 0);
+	if (slot->wanted == MAP_FAILED || slot->map == MAP_FAILED)
+		fail_errno("%s: mmap", slot->image);
+	/* By write(2), so that a full disk is an error and no signal. */
+	for (size_t i = 0; i < slot->pages.n; i++)
+		write_file(slot->image, slot->image_fd,
+			   slot->wanted + (uint64_t)slot->pages.v[i] * PAGE,
+			   page_length(content, slot->pages.v[i]), (uint64_t)slot->pages.v[i] * PAGE);
+	if (fstat(slot->image_fd, &st))
+		fail_errno("%s", slot->image);
+	slot->blocks = st.st_blocks;
+}
+
+static void want(const struct checker *checker, struct slot *slot, uint32_t word, int32_t position)
+{
+	uint64_t value = model_value(checker->history, word, position);
+
+	memcpy(slot->wanted + checker->history->words.v[word].offset, &value, WORD);
+}
+
+/* What the checker may have done to its file is undone, too. */
+static void fill_image(const struct checker *checker, struct slot *slot)
+{
+	const struct content *content = checker->content;
+	struct stat st;
+
+	if (fstat(slot->image_fd, &st))
+		fail_errno("%s", slot->image);
+	if ((uint64_t)st.st_size != content->size && ftruncate(slot->image_fd, content->size))
+		fail_errno("%s", slot->image);
+	if (st.st_blocks != slot->blocks || (uint64_t)st.st_size != content->size) {
+		use_pages_of(slot, slot->image_fd, 0, content->size);
+		for (size_t i = 0; i < slot->pages.n; i++) {
+			uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
+
+			write_file(slot->image, slot->image_fd, slot->wanted + at,
+				   page_length(content, slot->pages.v[i]), at);
+		}
+		if (fstat(slot->image_fd, &st))
+			fail_errno("%s", slot->image);
+		slot->blocks = st.st_blocks;
+	}
+	for (size_t i = 0; i < slot->pages.n; i++) {
+		uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
+		size_t length = page_length(content, slot->pages.v[i]);
+
+		if (memcmp(slot->map + at, slot->wanted + at, length))
+			memcpy(slot->map + at, slot->wanted + at, length);
+	}
+}
+
+/* "QP PSN OFFSET LENGTH" of each persistent FLUSH whose answer the initiator was sent */
+static void fill_answered(const struct checker *checker, struct slot *slot, const struct model *model)
+{
+	FILE *file;
+
+	if (slot->answers == model->answers)
+		return;
+	if (slot->answers > model->answers)
+		slot->answers = 0;
+	file = fopen(slot->answered, slot->answers ? "a" : "w");
+	if (!file)
+		fail_errno("%s", slot->answered);
+	for (; slot->answers < model->answers; slot->answers++) {
+		const struct request *flush =
+			&checker->history->requests.v[model->answer[slot->answers]];
+		uint64_t va, run, place = 0;
+
+		region_run(flush->region, flush->va, flush->length, 0, &va, &run, &place);
+		fprintf(file, "%u %u %" PRIu64 " %u\n", flush->packet->qpn, flush->packet->psn, place,
+			flush->length);
+	}
+	if (fclose(file))
+		fail_errno("%s", slot->answered);
+}
+
+static void prepare(const struct checker *checker, struct slot *slot, const struct model *model,
+		    const struct state *state)
+{
+	const struct history *history = checker->history;
+	uint32_t from = slot->updates < model->updates ? slot->updates : model->updates;
+	uint32_t to = slot->updates + model->updates - from;
+
+	for (uint32_t u = from; u < to; u++)
+		want(checker, slot, history->updates.v[u].word,
+		     model->top[history->updates.v[u].word]);
+	slot->updates = model->updates;
+	for (size_t i = 0; i < slot->held.n; i++)
+		want(checker, slot, slot->held.v[i].word, model->top[slot->held.v[i].word]);
+	slot->held.n = 0;
+	for (size_t i = 0; i < state->held.n; i++) {
+		*list_add(&slot->held) = state->held.v[i];
+		want(checker, slot, state->held.v[i].word, state->held.v[i].position);
+	}
+	fill_image(checker, slot);
+	fill_answered(checker, slot, model);
+}
+
+/******************************************************************************
+ * The processes
+ */
+
+static void copy_state(struct state *to, const struct state *from)
+{
+	to->frame = from->frame;
+	to->hash = from->hash;
+	to->held.n = 0;
+	for (size_t i = 0; i < from->held.n; i++)
+		*list_add(&to->held) = from->held.v[i];
+}
+
+static void set_variable(char **variable, const char *name, const char *value)
+{
+	free(*variable);
+	*variable = xasprintf("%s=%s", name, value);
+}
+
+static void start(struct checker *checker, struct slot *slot, const struct state *state)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	char cut[16];
+
+	snprintf(cut, sizeof(cut), "%u", state->frame);
+	set_variable(&checker->environment[0], "IMAGE", slot->image);
+	set_variable(&checker->environment[1], "ANSWERED", slot->answered);
+	set_variable(&checker->environment[2], "CUT", cut);
+
+	sigemptyset(&none);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, 1, slot->output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	posix_spawn_file_actions_adddup2(&actions, 1, 2);
+	errno = posix_spawnp(&slot->pid, checker->argv[0], &actions, &attr, checker->argv,
+			     checker->environment);
+	if (errno) {
+		slot->pid = 0;
+		fail_errno("cannot run the checker %s", checker->argv[0]);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	slot->began = time(NULL);
+}
+
+static const char *read_output(struct checker *checker, const struct slot *slot)
+{
+	FILE *file = fopen(slot->output, "r");
+	size_t n = 0;
+
+	if (file) {
+		n = fread(checker->output_text, 1, OUTPUT_MAX - 1, file);
+		fclose(file);
+	}
+	while (n && checker->output_text[n - 1] == '\n')
+		n--;
+	checker->output_text[n] = 0;
+	return checker->output_text;
+}
+
+static void finish(struct checker *checker, struct slot *slot, int status, checker_result result,
+		   void *arg)
+{
+	const char *output = read_output(checker, slot);
+
+	slot->pid = 0;
+	if (WIFSIGNALED(status))
+		fail("the checker was ended by signal %d (%s) at cut %u: %s", WTERMSIG(status),
+		     strsignal(WTERMSIG(status)), slot->state.frame, output);
+	if (WEXITSTATUS(status) > 1)
+		fail("the checker ended with status %d at cut %u; 0 is consistent, 1 is not, anything else an error of the checker: %s",
+		     WEXITSTATUS(status), slot->state.frame, output);
+	result(arg, slot->number, &slot->state, !WEXITSTATUS(status), output);
+}
+
+/* Wait until one of those that run has ended, if some do. */
+static bool wait_for_one(struct checker *checker, checker_result result, void *arg)
+{
+	const struct timespec second = { .tv_sec = 1 };
+	sigset_t child;
+	bool running;
+	int status;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		running = false;
+		for (unsigned int i = 0; i < checker->jobs; i++) {
+			struct slot *slot = &checker->slots[i];
+
+			if (!slot->pid)
+				continue;
+			running = true;
+			if (waitpid(slot->pid, &status, WNOHANG) == slot->pid) {
+				finish(checker, slot, status, result, arg);
+				return true;
+			}
+			if (time(NULL) - slot->began > (time_t)checker->seconds)
+				fail("the checker has not ended after %u s, at cut %u (--timeout)",
+				     checker->seconds, slot->state.frame);
+		}
+		if (!running)
+			return false;
+		sigtimedwait(&child, NULL, &second);
+	}
+}
+
+static struct slot *free_slot(struct checker *checker)
+{
+	for (unsigned int i = 0; i < checker->jobs; i++)
+		if (!checker->slots[i].pid)
+			return &checker->slots[i];
+	return NULL;
+}
+
+void checker_check(struct checker *checker, const struct model *model, const struct state *state,
+		   size_t number, checker_result result, void *arg)
+{
+	struct slot *slot;
+
+	while (!(slot = free_slot(checker)))
+		wait_for_one(checker, result, arg);
+	prepare(checker, slot, model, state);
+	copy_state(&slot->state, state);
+	slot->number = number;
+	start(checker, slot, state);
+}
+
+void checker_wait(struct checker *checker, checker_result result, void *arg)
+{
+	while (wait_for_one(checker, result, arg))
+		;
+}
+
+static void remember_result(void *arg, size_t number, const struct state *state, bool consistent,
+			    const char *output)
+{
+	struct checker *checker = arg;
+
+	(void)number;
+	(void)state;
+	(void)output;
+	checker->accepted = consistent;
+}
+
+bool checker_accepts(struct checker *checker, const struct model *model, const struct state *state,
+		     const char **output)
+{
+	checker_check(checker, model, state, 0, remember_result, checker);
+	checker_wait(checker, remember_result, checker);
+	if (output)
+		*output = checker->output_text;
+	return checker->accepted;
+}
+
+void checker_keep(struct checker *checker, const struct model *model, const struct state *state,
+		  const char *image, const char *answered)
+{
+	struct slot *slot = free_slot(checker);
+	int fd = open(image, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	static char bytes[65536];
+	FILE *from, *to;
+	size_t n;
+
+	prepare(checker, slot, model, state);
+	if (fd < 0 || ftruncate(fd, checker->content->size))
+		fail_errno("%s", image);
+	for (size_t i = 0; i < slot->pages.n; i++)
+		write_file(image, fd, slot->wanted + (uint64_t)slot->pages.v[i] * PAGE,
+			   page_length(checker->content, slot->pages.v[i]),
+			   (uint64_t)slot->pages.v[i] * PAGE);
+	close(fd);
+	from = fopen(slot->answered, "r");
+	to = fopen(answered, "w");
+	if (!from || !to)
+		fail_errno("%s", answered);
+	while ((n = fread(bytes, 1, sizeof(bytes), from)))
+		fwrite(bytes, 1, n, to);
+	fclose(from);
+	if (fclose(to))
+		fail_errno("%s", answered);
+}
+
+/* However the program ends, nothing is left in memory or running. */
+static struct checker *living;
+
+static void clean_up(void)
+{
+	struct checker *checker = living;
+
+	for (unsigned int i = 0; checker && i < checker->jobs; i++) {
+		struct slot *slot = &checker->slots[i];
+
+		if (slot->pid)
+			kill(-slot->pid, SIGKILL);
+		if (slot->image)
+			unlink(slot->image);
+		if (slot->answered)
+			unlink(slot->answered);
+		if (slot->output)
+			unlink(slot->output);
+	}
+	if (checker)
+		rmdir(checker->folder);
+	living = NULL;
+}
+
+static void end_by_signal(int signal)
+{
+	clean_up();
+	_exit(128 + signal);
+}
+
+struct checker *checker_new(const struct history *history, const struct content *content,
+			    char **argv, unsigned int jobs, unsigned int seconds)
+{
+	struct checker *checker = xcalloc(1, sizeof(*checker));
+	const char *parent = getenv("TMPDIR");
+	size_t variables = 0, kept = 3;
+	sigset_t child;
+
+	/* Memory is fastest. */
+	if (!parent)
+		parent = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+	checker->history = history;
+	checker->content = content;
+	checker->argv = argv;
+	checker->jobs = jobs;
+	checker->seconds = seconds;
+	checker->folder = xasprintf("%s/crash-states.XXXXXX", parent);
+	if (!mkdtemp(checker->folder))
+		fail_errno("%s", checker->folder);
+	checker->slots = xcalloc(jobs, sizeof(*checker->slots));
+	living = checker;
+	atexit(clean_up);
+	signal(SIGINT, end_by_signal);
+	signal(SIGTERM, end_by_signal);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+
+	while (environ[variables])
+		variables++;
+	checker->environment = xcalloc(variables + 4, sizeof(char *));
+	for (size_t i = 0; i < variables; i++)
+		if (strncmp(environ[i], "IMAGE=", 6) && strncmp(environ[i], "ANSWERED=", 9) &&
+		    strncmp(environ[i], "CUT=", 4))
+			checker->environment[kept++] = environ[i];
+	for (unsigned int i = 0; i < jobs; i++)
+		open_slot(checker, &checker->slots[i], i);
+	return checker;
+}
+
+void checker_free(struct checker *checker)
+{
+	clean_up();
+	for (unsigned int i = 0; i < checker->jobs; i++) {
+		struct slot *slot = &checker->slots[i];
+
+		munmap(slot->map, checker->content->size);
+		munmap(slot->wanted, checker->content->size);
+		close(slot->image_fd);
+		free(slot->image);
+		free(slot->answered);
+		free(slot->output);
+		free(slot->is_used);
+		free(slot->pages.v);
+		free(slot->held.v);
+		free(slot->state.held.v);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		free(checker->environment[i]);
+	free(checker->environment);
+	free(checker->slots);
+	free(checker->folder);
+	free(checker);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The user's checker: a program that looks at what a power failure left.  Several run at once, each
+ * with a file of its own, of which only the words are written that differ from the state before.
+ */
+#ifndef CHECKER_H
+#define CHECKER_H
+
+#include <sys/types.h>
+
+#include "model.h"
+
+/* The target's persistent memory as it was, mapped. */
+struct content {
+	const char *path;
+	uint64_t size;		/* of the device */
+	uint64_t start;		/* of the device, in the file */
+	int fd;
+	const uint8_t *bytes;
+};
+
+/* Ends the program if @path does not hold the device of @memory. */
+void content_map(struct content *content, const char *path, const struct memory *memory);
+
+struct checker;
+
+/* Called for each state that was checked: @consistent or not; @output is what the checker printed. */
+typedef void (*checker_result)(void *arg, size_t number, const struct state *state, bool consistent,
+			       const char *output);
+
+/* @argv is the checker's; it is killed, which is an error, if it takes longer than @seconds. */
+struct checker *checker_new(const struct history *history, const struct content *content,
+			    char **argv, unsigned int jobs, unsigned int seconds);
+
+/* Let the checker look at @state, of the cut where @model stands; @number is for checker_result. */
+void checker_check(struct checker *checker, const struct model *model, const struct state *state,
+		   size_t number, checker_result result, void *arg);
+
+/* Wait for all that run. */
+void checker_wait(struct checker *checker, checker_result result, void *arg);
+
+/* Check one state and wait for it.  @output is valid until the next call. */
+bool checker_accepts(struct checker *checker, const struct model *model, const struct state *state,
+		     const char **output);
+
+/* The image of the state that checker_accepts() was asked last, before the checker touched it. */
+void checker_keep(struct checker *checker, const struct model *model, const struct state *state,
+		  const char *image, const char *answered);
+
+void checker_free(struct checker *checker);
+
+#endif /* CHECKER_H */

@@ -1,0 +1,735 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a power failure may leave in the persistent memory of a target, from what the lab recorded of
+ * a run, and what the user's checker says to it.  `crash-states --help` tells how it is used;
+ * Documentation/crash-model.rst is the model.
+ *
+ *	capture.c	the packets of a capture
+ *	memory.c	what was registered
+ *	history.c	what the target took, and did to its memory
+ *	model.c		the states that are allowed
+ *	checker.c	images, and the checker's processes
+ *	explain.c	why a state fails
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "explain.h"
+
+#define EXPLAINED	3	/* failures of different kinds */
+#define TRIED		12	/* to find these */
+
+static const char usage[] =
+"Usage: crash-states [OPTION...] RUN [-- CHECKER [ARG...]]\n"
+"       crash-states --replay ID RUN [-- CHECKER [ARG...]]\n"
+"       crash-states --lose NVDIMM [--seed S] RUN\n"
+"\n"
+"Tries what a power failure may leave in the target's persistent memory, at any\n"
+"time of a run of `rxe-vm pair ... --server-pmem SIZE`, whose folder RUN is (such\n"
+"as build/out/latest): runs CHECKER on many such states, and explains those that\n"
+"it finds not to be consistent.  Without a CHECKER, tells what there is.\n"
+"\n"
+"CHECKER has in its environment\n"
+"  IMAGE     a file with the content of the target's device; it may write to it\n"
+"  ANSWERED  a file with one line for each persistent FLUSH that was answered\n"
+"            before the cut: QP, PSN, offset in IMAGE, length\n"
+"  CUT       the frame of RUN/server.pcap behind which the power failed\n"
+"and ends with 0 if the state is consistent, with 1 if not; anything else is an\n"
+"error of the checker.\n"
+"\n"
+"  --states N     check so many different states (1000), or all if there are fewer\n"
+"  --seed S       of the sample (1)\n"
+"  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60\n"
+"  --model MODEL  spec: what the specification promises (default)\n"
+"                 ordered: a target that executes the requests of a QP one by one\n"
+"  --jobs N       checkers at a time (as many as there are CPUs)\n"
+"  --timeout S    what a checker may take, in seconds (60)\n"
+"  --replay ID    make this state again, in RUN/crash-states/ID; run CHECKER on it\n"
+"  --lose NVDIMM  write a random state of the last cut into the file NVDIMM, as a\n"
+"                 power failure at the end of the run may leave it\n"
+"\n"
+"Exit status: 0 all states are consistent, 1 some are not, 2 the run cannot be\n"
+"followed, the checker failed, or wrong usage.\n";
+
+struct options {
+	size_t states;
+	uint64_t seed;
+	const char *cuts, *replay, *lose, *run;
+	enum order order;
+	unsigned int jobs, timeout;
+	char **checker;
+};
+
+/* All that is known of a run. */
+struct run {
+	const char *folder;
+	struct memory memory;
+	struct capture capture;
+	struct content start;
+	struct history history;
+	struct model model;
+};
+
+static uint64_t number(const char *option, const char *text, uint64_t most)
+{
+	unsigned long long value;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (end == text || *end || errno || *text == '-' || value > most)
+		fail("--%s %s: not a number up to %" PRIu64, option, text, most);
+	return value;
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{ "help", no_argument, NULL, 'h' },
+		{ "states", required_argument, NULL, 'n' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "cuts", required_argument, NULL, 'c' },
+		{ "model", required_argument, NULL, 'm' },
+		{ "jobs", required_argument, NULL, 'j' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ "replay", required_argument, NULL, 'r' },
+		{ "lose", required_argument, NULL, 'l' },
+		{ }
+	};
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int c;
+
+	*o = (struct options){ .states = 1000, .seed = 1, .jobs = cpus > 0 ? cpus : 1, .timeout = 60 };
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'h': fputs(usage, stdout); exit(0);
+		case 'n': o->states = number("states", optarg, UINT32_MAX); break;
+		case 's': o->seed = number("seed", optarg, UINT64_MAX); break;
+		case 'c': o->cuts = optarg; break;
+		case 'm':
+			if (!strcmp(optarg, "spec"))
+				o->order = ORDER_SPEC;
+			else if (!strcmp(optarg, "ordered"))
+				o->order = ORDER_ALL;
+			else
+				fail("--model %s: there are spec and ordered", optarg);
+			break;
+		case 'j': o->jobs = number("jobs", optarg, 256); break;
+		case 't': o->timeout = number("timeout", optarg, 1000000); break;
+		case 'r': o->replay = optarg; break;
+		case 'l': o->lose = optarg; break;
+		default:
+			fail("%s: no such option, or it wants a value (crash-states --help)",
+			     argv[optind - 1]);
+		}
+	}
+	/* getopt has eaten a "--" before the folder. */
+	if (optind == argc)
+		fail("name the folder of a run, such as build/out/latest (crash-states --help)");
+	o->run = argv[optind++];
+	if (optind < argc) {
+		if (strcmp(argv[optind], "--"))
+			fail("'%s': the checker stands behind -- (crash-states --help)", argv[optind]);
+		optind++;
+		if (optind == argc)
+			fail("no checker behind -- (crash-states --help)");
+		o->checker = argv + optind;
+	}
+	if (!o->states || !o->jobs || !o->timeout)
+		fail("--states, --jobs and --timeout are not 0");
+	if (o->lose && (o->checker || o->replay || o->cuts))
+		fail("--lose takes neither a checker nor --replay nor --cuts");
+}
+
+static void read_run(struct run *run, const struct options *o)
+{
+	run->folder = o->run;
+	if (access(xasprintf("%s/server.pcap", o->run), R_OK))
+		fail("%s is not the folder of a run of `rxe-vm pair`: it has no server.pcap", o->run);
+	if (access(xasprintf("%s/server.memory", o->run), R_OK))
+		fail("%s has no server.memory: only a run with --server-pmem can be looked at", o->run);
+	if (access(xasprintf("%s/server.pmem0.start", o->run), R_OK))
+		fail("%s has no server.pmem0.start: the server was never ready", o->run);
+	memory_read(&run->memory, xasprintf("%s/server.memory", o->run));
+	capture_read(&run->capture, xasprintf("%s/server.pcap", o->run), run->memory.mac);
+	content_map(&run->start, xasprintf("%s/server.pmem0.start", o->run), &run->memory);
+	history_read(&run->history, &run->capture, &run->memory, run->start.bytes);
+	model_init(&run->model, &run->history, o->order, o->seed);
+}
+
+/******************************************************************************
+ * What there is
+ */
+
+static void count_requests(const struct run *run)
+{
+	const struct history *history = &run->history;
+	unsigned int persistent = 0, other = 0, reads = 0, uncovered = 0;
+
+	for (size_t i = 0; i < history->requests.n; i++) {
+		const struct request *request = &history->requests.v[i];
+
+		persistent += request->flush != 0;
+		other += !strcmp(opcode_name(request->packet->opcode), "FLUSH") && !request->flush;
+	}
+	for (size_t u = 0; u < history->updates.n; u++)
+		uncovered += history->updates.v[u].covered == NEVER;
+	for (size_t f = 0; f < history->flows.n; f++)
+		reads += history->flows.v[f].reads;
+	printf("%u frames, %zu QPs, %zu packets of requests, which stored %zu times to %zu words of %s\n",
+	       run->capture.frames, history->flows.n, history->requests.n, history->updates.n,
+	       history->words.n, run->memory.device);
+	printf("%u persistent FLUSHes, %u of them answered\n", persistent, run->model.all_answers);
+	if (uncovered)
+		printf("note: %u of the stores are covered by no persistent FLUSH\n", uncovered);
+	if (other)
+		printf("note: %u FLUSHes ask for global visibility only: they make nothing durable\n",
+		       other);
+	if (reads && uncovered)
+		printf("note: %u READs of persistent memory: a READ makes nothing durable\n", reads);
+	if (run->capture.broken)
+		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
+		       run->capture.broken);
+}
+
+/* Ranges of words, some of which are printed. */
+struct ranges {
+	size_t words, ranges;
+	uint64_t from, to;
+	char text[256];
+};
+
+static void end_range(struct ranges *r)
+{
+	size_t used = strlen(r->text);
+
+	if (r->to && r->ranges++ < 4)
+		snprintf(r->text + used, sizeof(r->text) - used, " 0x%" PRIx64 "-0x%" PRIx64, r->from,
+			 r->to - 1);
+	else if (r->to && r->ranges == 5)
+		strcat(r->text, " ...");
+}
+
+static void add_to_ranges(struct ranges *r, uint64_t offset)
+{
+	r->words++;
+	if (r->to == offset) {
+		r->to += WORD;
+		return;
+	}
+	end_range(r);
+	r->from = offset;
+	r->to = offset + WORD;
+}
+
+/* Can the word hold this at the end, by what came and what must have been executed? */
+static bool is_explained(const struct history *history, uint32_t w, uint64_t value)
+{
+	const struct word *word = &history->words.v[w];
+	int32_t position = word->n - 1;
+
+	for (; position >= START; position--) {
+		const struct request *request;
+		const struct flow *flow;
+
+		if (model_value(history, w, position) == value)
+			return true;
+		if (position == START)
+			break;
+		request = &history->requests.v[model_update(history, w, position)->request];
+		flow = &history->flows.v[request->flow];
+		if (flow->any_done && request->psn <= flow->done)
+			break;
+	}
+	return false;
+}
+
+/*
+ * Compare what the NVDIMM held at the end with what the requests explain.  The rest is shown: it is
+ * the doing of the target's own program, or a mistake of ours.
+ */
+static void check_end(const struct run *run)
+{
+	const struct history *history = &run->history;
+	const char *path = xasprintf("%s/server.pmem0", run->folder);
+	struct ranges own = { }, wrong = { };
+	struct content end;
+
+	if (access(path, R_OK)) {
+		printf("note: there is no %s, so that what was read here cannot be compared with it\n",
+		       path);
+		return;
+	}
+	content_map(&end, path, &run->memory);
+	for (uint64_t offset = 0; offset + WORD <= end.size; offset += WORD) {
+		uint64_t value;
+		uint32_t w;
+
+		/* Holes of both are alike. */
+		if (!(offset % 4096) && offset + 4096 <= end.size) {
+			off_t in_end = lseek(end.fd, end.start + offset, SEEK_DATA);
+			off_t in_start = lseek(run->start.fd, end.start + offset, SEEK_DATA);
+			off_t next = in_end < 0 ? in_start : in_start < 0 ? in_end :
+				     in_end < in_start ? in_end : in_start;
+
+			if (next < 0)
+				break;
+			if ((uint64_t)next - end.start >= offset + 4096)
+				offset = ((uint64_t)next - end.start) & ~(uint64_t)4095;
+			if (offset + WORD > end.size)
+				break;
+		}
+		memcpy(&value, end.bytes + offset, WORD);
+		w = history->words.n ? history_word(history, offset) : NEVER;
+		if (w != NEVER) {
+			if (!is_explained(history, w, value))
+				add_to_ranges(&wrong, offset);
+		} else if (memcmp(&value, run->start.bytes + offset, WORD)) {
+			add_to_ranges(&own, offset);
+		}
+	}
+	end_range(&own);
+	end_range(&wrong);
+	if (!own.words && !wrong.words)
+		printf("the NVDIMM held at the end what these requests explain, and nothing else had changed\n");
+	if (own.words)
+		printf("note: %zu words were changed by none of these requests, but by the target's own CPU%s:%s\n",
+		       own.words, history->sends ? ", or by a SEND" : "", own.text);
+	if (wrong.words)
+		printf("note: %zu words that requests stored held something else at the end; has the target's own CPU changed them%s?%s\n",
+		       wrong.words, history->sends ? ", or a SEND" : "", wrong.text);
+	munmap((void *)end.bytes, end.size);
+	close(end.fd);
+}
+
+/******************************************************************************
+ * The states
+ */
+
+struct cut {
+	unsigned int frame;
+	uint64_t order;		/* by chance */
+	size_t next, quota;
+	bool chosen, exhausted;
+};
+
+typedef LIST(struct cut) cut_list;
+
+/* "12,40-60" */
+static void add_listed_cuts(const struct run *run, const char *list, cut_list *cuts)
+{
+	const char *at = list;
+
+	while (*at) {
+		unsigned long from, to;
+		char *end;
+
+		from = to = strtoul(at, &end, 10);
+		if (end != at && *end == '-') {
+			at = end + 1;
+			to = strtoul(at, &end, 10);
+		}
+		if (end == at || (*end && *end != ',') || from > to)
+			fail("--cuts %s: say for example 12,40-60", list);
+		if (to > run->capture.frames)
+			fail("--cuts %s: the capture has %u frames", list, run->capture.frames);
+		for (; from <= to; from++)
+			*list_add(cuts) = (struct cut){ .frame = from };
+		at = *end ? end + 1 : end;
+	}
+}
+
+static int by_frame(const void *a, const void *b)
+{
+	unsigned int x = ((const struct cut *)a)->frame, y = ((const struct cut *)b)->frame;
+
+	return x < y ? -1 : x > y;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	uint64_t x = (*(const struct cut *const *)a)->order, y = (*(const struct cut *const *)b)->order;
+
+	return x < y ? -1 : x > y;
+}
+
+static void find_cuts(const struct run *run, const struct options *o, cut_list *cuts)
+{
+	unsigned int *frames;
+	size_t n;
+
+	if (o->cuts) {
+		add_listed_cuts(run, o->cuts, cuts);
+		qsort(cuts->v, cuts->n, sizeof(*cuts->v), by_frame);
+	} else {
+		frames = model_cuts(&run->model, &n);
+		for (size_t i = 0; i < n; i++)
+			*list_add(cuts) = (struct cut){ .frame = frames[i] };
+		free(frames);
+	}
+	for (size_t i = 0; i < cuts->n; i++)
+		cuts->v[i].order = mix64(mix64(o->seed) ^ cuts->v[i].frame);
+}
+
+/* The states that were checked, by their hash. */
+struct seen {
+	uint64_t *slot;
+	size_t n, size;
+};
+
+/* False if it was there already.  0 is no hash. */
+static bool add_seen(struct seen *seen, uint64_t hash)
+{
+	size_t at;
+
+	if (seen->n * 2 >= seen->size) {
+		struct seen larger = { .size = seen->size ? seen->size * 2 : 4096 };
+
+		larger.slot = xcalloc(larger.size, sizeof(*larger.slot));
+		for (size_t i = 0; i < seen->size; i++)
+			if (seen->slot[i])
+				add_seen(&larger, seen->slot[i]);
+		free(seen->slot);
+		*seen = larger;
+	}
+	hash += !hash;
+	for (at = hash & (seen->size - 1); seen->slot[at]; at = (at + 1) & (seen->size - 1))
+		if (seen->slot[at] == hash)
+			return false;
+	seen->slot[at] = hash;
+	seen->n++;
+	return true;
+}
+
+struct failure {
+	size_t number;
+	struct state state;
+};
+
+struct results {
+	size_t checked, failed;
+	LIST(struct failure) failures;	/* the first */
+};
+
+static void note_result(void *arg, size_t number, const struct state *state, bool consistent,
+			const char *output)
+{
+	struct results *results = arg;
+	struct failure *failure;
+	size_t i;
+
+	(void)output;
+	results->checked++;
+	if (consistent)
+		return;
+	results->failed++;
+	/* They come nearly in order. */
+	if (results->failures.n == TRIED && number > results->failures.v[TRIED - 1].number)
+		return;
+	if (results->failures.n < TRIED)
+		*list_add(&results->failures) = (struct failure){ };
+	else
+		free(results->failures.v[TRIED - 1].state.held.v);
+	for (i = results->failures.n - 1; i && results->failures.v[i - 1].number > number; i--)
+		results->failures.v[i] = results->failures.v[i - 1];
+	failure = &results->failures.v[i];
+	*failure = (struct failure){ .number = number, .state.frame = state->frame,
+				     .state.hash = state->hash };
+	for (size_t h = 0; h < state->held.n; h++)
+		*list_add(&failure->state.held) = state->held.v[h];
+}
+
+/* Let so many cuts have a share as there are states to check, by chance. */
+static void choose_cuts(struct run *run, cut_list *cuts, size_t states)
+{
+	struct cut **order = xcalloc(cuts->n, sizeof(*order));
+	size_t planned = 0;
+
+	for (size_t i = 0; i < cuts->n; i++) {
+		struct cut *cut = &cuts->v[i];
+		size_t extremes, count;
+
+		model_cut(&run->model, cut->frame);
+		count = model_count(&run->model, &extremes);
+		/* As many by chance as without. */
+		cut->quota = count ? count : 2 * extremes;
+		order[i] = cut;
+	}
+	qsort(order, cuts->n, sizeof(*order), by_order);
+	for (size_t i = 0; i < cuts->n && planned < states; i++) {
+		order[i]->chosen = true;
+		planned += order[i]->quota;
+	}
+	free(order);
+}
+
+/* Check states until so many have been, or there are no more. */
+static void check_states(struct run *run, const struct options *o, struct checker *checker,
+			 struct results *results, size_t *cuts_checked)
+{
+	struct model *model = &run->model;
+	struct seen seen = { };
+	struct state state = { };
+	cut_list cuts = { };
+	size_t before = 1;
+
+	find_cuts(run, o, &cuts);
+	choose_cuts(run, &cuts, o->states);
+	while (seen.n < o->states) {
+		size_t round = seen.n;
+
+		for (size_t i = 0; i < cuts.n && seen.n < o->states; i++) {
+			struct cut *cut = &cuts.v[i];
+			size_t extremes, count, added = 0, tries = 0;
+
+			if (!cut->chosen || cut->exhausted)
+				continue;
+			model_cut(model, cut->frame);
+			count = model_count(model, &extremes);
+			/* Where chance finds nothing new any more, there is hardly something. */
+			while (added < cut->quota && tries < 4 * cut->quota + 64 &&
+			       seen.n < o->states && !cut->exhausted) {
+				tries++;
+				if (model_state(model, cut->next, &state) &&
+				    add_seen(&seen, state.hash)) {
+					added++;
+					checker_check(checker, model, &state, seen.n, note_result,
+						      results);
+				}
+				cut->next++;
+				if (count && cut->next >= count)
+					cut->exhausted = true;
+			}
+		}
+		/* Then those that had no share; then more of all; then it is all there is. */
+		for (size_t i = 0; i < cuts.n; i++)
+			cuts.v[i].chosen = true;
+		if (seen.n == round && before == round)
+			break;
+		before = round;
+	}
+	checker_wait(checker, note_result, results);
+	*cuts_checked = 0;
+	for (size_t i = 0; i < cuts.n; i++)
+		*cuts_checked += cuts.v[i].next > 0;
+	free(cuts.v);
+	free(seen.slot);
+	free(state.held.v);
+}
+
+/******************************************************************************
+ * What is kept of a failure: RUN/crash-states/ID
+ */
+
+static char *kept_folder(const struct run *run, const struct state *state)
+{
+	return xasprintf("%s/crash-states/%u.%08x", run->folder, state->frame,
+			 (unsigned int)(state->hash >> 32));
+}
+
+static FILE *create(const char *folder, const char *name)
+{
+	char *path = xasprintf("%s/%s", folder, name);
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		fail_errno("%s", path);
+	free(path);
+	return file;
+}
+
+static void close_file(FILE *file, const char *folder)
+{
+	if (fclose(file))
+		fail_errno("%s", folder);
+}
+
+static void make_folder(const char *path)
+{
+	if (mkdir(path, 0777) && errno != EEXIST)
+		fail_errno("%s", path);
+}
+
+static void keep(const struct run *run, struct checker *checker, const struct explanation *e,
+		 const char *said)
+{
+	char *folder = kept_folder(run, &e->state);
+	FILE *file;
+
+	make_folder(xasprintf("%s/crash-states", run->folder));
+	make_folder(folder);
+	checker_keep(checker, &run->model, &e->state, xasprintf("%s/image", folder),
+		     xasprintf("%s/answered", folder));
+	file = create(folder, "state");
+	fprintf(file, "cut %u\nmodel %s\n", e->state.frame,
+		run->model.order == ORDER_ALL ? "ordered" : "spec");
+	for (size_t i = 0; i < e->state.held.n; i++)
+		fprintf(file, "held %" PRIu64 " %d\n",
+			run->history.words.v[e->state.held.v[i].word].offset,
+			e->state.held.v[i].position);
+	close_file(file, folder);
+	file = create(folder, "lost");	/* for the ladder */
+	explanation_frames(e, &run->model, file);
+	fputc('\n', file);
+	close_file(file, folder);
+	file = create(folder, "why");
+	explanation_print(e, &run->model, file);
+	fprintf(file, "  The checker: %s\n", said);
+	close_file(file, folder);
+	free(folder);
+}
+
+static void explain_failures(struct run *run, struct checker *checker, struct results *results)
+{
+	struct explanation e;
+	unsigned int kinds = 0, explained = 0;
+	const char *said;
+
+	for (size_t i = 0; i < results->failures.n && explained < EXPLAINED; i++) {
+		explain(&e, &run->model, checker, &results->failures.v[i].state);
+		if (!(kinds & 1 << e.culprit)) {
+			kinds |= 1 << e.culprit;
+			explained++;
+			checker_accepts(checker, &run->model, &e.state, &said);
+			keep(run, checker, &e, said);
+			printf("\nState %u.%08x: the power fails behind frame %u\n", e.state.frame,
+			       (unsigned int)(e.state.hash >> 32), e.state.frame);
+			explanation_print(&e, &run->model, stdout);
+			printf("  The checker: %s\n", said);
+			printf("  Kept: %s\n", kept_folder(run, &e.state));
+		}
+		explanation_free(&e);
+	}
+}
+
+/* The state that a file says, which keep() wrote. */
+static void read_state(const struct run *run, const char *path, struct state *state, bool *ordered)
+{
+	FILE *file = fopen(path, "r");
+	char model[16];
+	uint64_t offset;
+	int position, got;
+
+	if (!file)
+		fail_errno("--replay: %s", path);
+	if (fscanf(file, "cut %u model %15s", &state->frame, model) != 2)
+		fail("%s: not understood", path);
+	*ordered = !strcmp(model, "ordered");
+	while ((got = fscanf(file, " held %" SCNu64 " %d", &offset, &position)) == 2) {
+		uint32_t w = run->history.words.n && offset % WORD == 0 ?
+			     history_word(&run->history, offset) : NEVER;
+
+		if (w == NEVER || position < START || position >= (int32_t)run->history.words.v[w].n)
+			fail("%s: this run has no such value of the word at %" PRIu64, path, offset);
+		*list_add(&state->held) = (struct held){ w, position };
+	}
+	if (got != EOF)
+		fail("%s: not understood", path);
+	fclose(file);
+}
+
+static int replay(struct run *run, const struct options *o)
+{
+	static char *no_checker[] = { "true", NULL };
+	char *folder = xasprintf("%s/crash-states/%s", run->folder, o->replay);
+	struct state state = { };
+	struct checker *checker;
+	bool ordered, consistent;
+	const char *said;
+
+	read_state(run, xasprintf("%s/state", folder), &state, &ordered);
+	run->model.order = ordered ? ORDER_ALL : ORDER_SPEC;
+	model_cut(&run->model, state.frame);
+	if (!model_allows(&run->model, &state))
+		fail("%s: the model does not allow this state", folder);
+	checker = checker_new(&run->history, &run->start, o->checker ? o->checker : no_checker, 1,
+			      o->timeout);
+	checker_keep(checker, &run->model, &state, xasprintf("%s/image", folder),
+		     xasprintf("%s/answered", folder));
+	printf("%s/image holds the state\n", folder);
+	if (!o->checker)
+		return 0;
+	consistent = checker_accepts(checker, &run->model, &state, &said);
+	printf("The checker: %s\n%s\n", said, consistent ? "consistent" : "not consistent");
+	checker_free(checker);
+	return !consistent;
+}
+
+/* A power failure at the end of the run, in the NVDIMM's own file. */
+static int lose(struct run *run, const struct options *o)
+{
+	struct model *model = &run->model;
+	const struct history *history = &run->history;
+	int fd = open(o->lose, O_RDWR | O_CLOEXEC);
+	struct state state = { };
+	size_t lost = 0;
+
+	model_cut(model, run->capture.frames);
+	model_random(model, o->seed, &state);
+	if (fd < 0)
+		fail_errno("--lose %s", o->lose);
+	for (size_t i = 0; i < state.held.n; i++) {
+		const struct held *held = &state.held.v[i];
+		uint64_t value = model_value(history, held->word, held->position);
+
+		lost += value != model_value(history, held->word, model->top[held->word]);
+	}
+	/* All of them: QEMU may not have come to what was received last, and memory may all the same. */
+	for (uint32_t w = 0; w < history->words.n; w++) {
+		int32_t position = model->open_at[w] == NEVER ? model->top[w] :
+				   model->choice[model->open_at[w]];
+		off_t at = run->start.start + history->words.v[w].offset;
+		uint64_t value, is;
+
+		if (pread(fd, &is, WORD, at) != WORD)
+			fail_errno("--lose %s", o->lose);
+		/* What the target's own CPU made of it stays. */
+		if (!is_explained(history, w, is))
+			continue;
+		value = model_value(history, w, position);
+		if (value != is && pwrite(fd, &value, WORD, at) != WORD)
+			fail_errno("--lose %s", o->lose);
+	}
+	if (close(fd))
+		fail_errno("--lose %s", o->lose);
+	printf("the power failure took %zu words of %zu that were not durable yet, of %zu stored (seed %" PRIu64 ")\n",
+	       lost, model->open.n, history->words.n, o->seed);
+	free(state.held.v);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct results results = { };
+	struct checker *checker;
+	struct options o;
+	struct run run;
+	size_t cuts;
+
+	parse(&o, argc, argv);
+	read_run(&run, &o);
+	if (o.lose)
+		return lose(&run, &o);
+	if (o.replay)
+		return replay(&run, &o);
+	count_requests(&run);
+	check_end(&run);
+	if (!o.checker)
+		return 0;
+	checker = checker_new(&run.history, &run.start, o.checker, o.jobs, o.timeout);
+	check_states(&run, &o, checker, &results, &cuts);
+	printf("%zu states of %zu cuts: %zu fail\n", results.checked, cuts, results.failed);
+	explain_failures(&run, checker, &results);
+	checker_free(checker);
+	return results.failed ? 1 : 0;
+}

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../selftests/roce.h"
+#include "explain.h"
+
+/******************************************************************************
+ * The smallest state that fails
+ */
+
+struct search {
+	struct model *model;
+	struct checker *checker;
+	held_list *lost;			/* fixed while `needed` is looked for, else NULL */
+};
+
+/* True if a state is allowed and fails in which only these words are not the newest. */
+static bool fails_without(struct search *search, const held_list *lost)
+{
+	struct state state = { .frame = search->model->frame };
+	bool fails;
+
+	for (size_t i = 0; i < lost->n; i++)
+		*list_add(&state.held) = lost->v[i];
+	fails = model_allows(search->model, &state) &&
+		!checker_accepts(search->checker, search->model, &state, NULL);
+	free(state.held.v);
+	return fails;
+}
+
+/*
+ * True if a state is allowed and fails in which the lost words are lost, these are there, and all
+ * others have the floor, as far as the model lets them.
+ */
+static bool fails_with(struct search *search, const held_list *there)
+{
+	struct model *model = search->model;
+	struct state state = { .frame = model->frame };
+	bool fails = false, allowed = false;
+
+	/* What is there says which FLUSHes have been executed, which raises floors: again, then. */
+	for (int tries = 0; tries < 2 && !allowed; tries++) {
+		state.held.n = 0;
+		for (size_t i = 0; i < model->open.n; i++) {
+			uint32_t w = model->open.v[i];
+			int32_t position = !tries || model->raised_when[w] != model->now ?
+					   model->floor[w] : model->raised[w];
+
+			for (size_t j = 0; j < search->lost->n; j++)
+				if (search->lost->v[j].word == w)
+					position = search->lost->v[j].position;
+			for (size_t j = 0; j < there->n; j++)
+				if (there->v[j].word == w)
+					position = there->v[j].position;
+			*list_add(&state.held) = (struct held){ w, position };
+		}
+		allowed = model_allows(model, &state);
+	}
+	if (allowed)
+		fails = !checker_accepts(search->checker, model, &state, NULL);
+	free(state.held.v);
+	return fails;
+}
+
+/* Zeller's ddmin: leave out parts, smaller and smaller, as long as @fails holds. */
+static void minimise(struct search *search, held_list *all,
+		     bool (*fails)(struct search *search, const held_list *some))
+{
+	size_t parts = 2;
+	held_list some = { };
+
+	some.n = 0;
+	if (all->n && fails(search, &some)) {
+		all->n = 0;
+		return;
+	}
+	while (all->n > 1) {
+		size_t part;
+
+		if (parts > all->n)
+			parts = all->n;
+		for (part = 0; part < parts; part++) {
+			size_t from = all->n * part / parts, to = all->n * (part + 1) / parts;
+
+			some.n = 0;
+			for (size_t i = 0; i < all->n; i++)
+				if (i < from || i >= to)
+					*list_add(&some) = all->v[i];
+			if (fails(search, &some))
+				break;
+		}
+		if (part < parts) {
+			all->n = 0;
+			for (size_t i = 0; i < some.n; i++)
+				*list_add(all) = some.v[i];
+			parts = parts > 2 ? parts - 1 : 2;
+		} else if (parts == all->n) {
+			break;
+		} else {
+			parts *= 2;
+		}
+	}
+	free(some.v);
+}
+
+/******************************************************************************
+ * Which request, which FLUSH?
+ */
+
+static const struct request *request_at(const struct model *model, uint32_t word, int32_t position,
+					uint32_t *index)
+{
+	*index = model_update(model->history, word, position)->request;
+	return &model->history->requests.v[*index];
+}
+
+/* Does the FLUSH @flush, whatever its placement and QP, hold all that the request did to the word? */
+static bool holds(const struct request *flush, uint64_t offset, uint8_t mask)
+{
+	uint64_t va, run, place;
+	uint8_t held = 0;
+
+	for (size_t i = 0; flush->region &&
+	     region_run(flush->region, flush->va, flush->length, i, &va, &run, &place); i++)
+		for (unsigned int b = 0; b < WORD; b++)
+			if (offset + b >= place && offset + b - place < run)
+				held |= 1 << b;
+	return !(mask & ~held);
+}
+
+static bool is_flush(const struct request *request)
+{
+	return request->packet->opcode == ROCE_RC_FLUSH;
+}
+
+/* The message that the packet is part of: what its FLUSH should have named. */
+static const char *request_text(const struct request *request)
+{
+	static char text[4][128];
+	static int next;
+	char *t = text[next++ % 4];
+	uint64_t va, run, place;
+	int n;
+
+	n = snprintf(t, sizeof(text[0]), "%s psn %u", opcode_name(request->packet->opcode),
+		     request->packet->psn);
+	if (request->region &&
+	    region_run(request->region, request->va, request->length, 0, &va, &run, &place))
+		snprintf(t + n, sizeof(text[0]) - n, " (0x%" PRIx64 " to 0x%" PRIx64 ")", place,
+			 place + run);
+	return t;
+}
+
+/* Do two ranges touch? */
+static bool meets(const struct request *flush, const struct request *request)
+{
+	uint64_t va, run, place, flush_run, flush_place;
+
+	return flush->region && request->region &&
+	       region_run(flush->region, flush->va, flush->length, 0, &va, &flush_run, &flush_place) &&
+	       region_run(request->region, request->va, request->length, 0, &va, &run, &place) &&
+	       flush_place <= place + run && place <= flush_place + flush_run;
+}
+
+/* What looks like the FLUSH that is missing, between @lost and @limit. */
+static enum culprit look_for_near_miss(const struct model *model, const struct request *lost,
+				       uint64_t offset, uint8_t mask, const struct request *limit,
+				       uint32_t *which)
+{
+	const struct history *history = model->history;
+	enum culprit best = CULPRIT_NO_FLUSH;
+
+	*which = NEVER;
+	for (uint32_t i = 0; i < history->requests.n; i++) {
+		const struct request *request = &history->requests.v[i];
+		bool same_qp = request->flow == lost->flow;
+		enum culprit found;
+
+		if (request->packet->frame <= lost->packet->frame ||
+		    (limit && request->packet->frame >= limit->packet->frame))
+			continue;
+		if (same_qp && request->packet->opcode == ROCE_RC_READ_REQUEST && request->region) {
+			found = CULPRIT_READ;
+		} else if (!is_flush(request)) {
+			continue;
+		} else if (holds(request, offset, mask)) {
+			/* A good one would have been found already. */
+			found = !request->flush ? CULPRIT_GLOBAL :
+				!same_qp ? CULPRIT_OTHER_QP : CULPRIT_NO_FLUSH;
+		} else if (same_qp && meets(request, lost)) {
+			found = CULPRIT_RANGE;
+		} else {
+			continue;
+		}
+		if (found < best) {
+			best = found;
+			*which = i;
+		}
+	}
+	return best;
+}
+
+/* The earliest request behind @lost on its QP that is there and has to be. */
+static uint32_t find_seen(const struct explanation *e, const struct model *model,
+			  const struct request *lost)
+{
+	const struct history *history = model->history;
+	uint32_t best = NEVER, index;
+
+	/* An old value may be too new, as well. */
+	for (size_t i = 0; i < e->needed.n + e->state.held.n; i++) {
+		const struct held *held = i < e->needed.n ? &e->needed.v[i] :
+							    &e->state.held.v[i - e->needed.n];
+		const struct request *request;
+
+		if (held->position == START)
+			continue;
+		request = request_at(model, held->word, held->position, &index);
+		if (request->flow == lost->flow && request->psn > lost->psn &&
+		    (best == NEVER || request->psn < history->requests.v[best].psn))
+			best = index;
+	}
+	return best;
+}
+
+/* How many words of the message are lost, of how many. */
+static void count_words(const struct explanation *e, const struct model *model, uint32_t request,
+			unsigned int *lost, unsigned int *all)
+{
+	const struct request *r = &model->history->requests.v[request];
+
+	*all = r->updates;
+	*lost = 0;
+	for (size_t i = 0; i < e->state.held.n; i++)
+		for (int32_t p = e->state.held.v[i].position + 1;
+		     p <= model->top[e->state.held.v[i].word]; p++)
+			if (model_update(model->history, e->state.held.v[i].word, p)->request == request)
+				++*lost;
+}
+
+static void find_culprit(struct explanation *e, const struct model *model)
+{
+	const struct history *history = model->history;
+	const struct request *lost, *seen, *flush = NULL;
+	const struct held *held = NULL;
+	const struct update *update;
+	unsigned int words_lost, words_all;
+	uint32_t near;
+	char *tail;
+	size_t size;
+	FILE *why;
+
+	e->lost = e->seen = e->flush = NEVER;
+	why = open_memstream(&e->why, &size);
+	if (!why)
+		fail("no memory");
+	/* Of what is lost, what was sent first. */
+	for (size_t i = 0; i < e->state.held.n; i++) {
+		const struct held *other = &e->state.held.v[i];
+		uint32_t request;
+
+		request_at(model, other->word, other->position + 1, &request);
+		if (e->lost == NEVER || request < e->lost) {
+			e->lost = request;
+			held = other;
+		}
+	}
+	if (!held) {
+		e->culprit = CULPRIT_NOTHING_LOST;
+		fprintf(why, "All that came is there, and nothing is lost: the checker refuses what the program itself has made, or counts on what was not sent yet.");
+		fclose(why);
+		return;
+	}
+	update = model_update(history, held->word, held->position + 1);
+	lost = &history->requests.v[e->lost];
+	e->seen = find_seen(e, model, lost);
+	seen = e->seen == NEVER ? NULL : &history->requests.v[e->seen];
+	if (update->covered != NEVER) {
+		e->flush = history->flows.v[lost->flow].flush.v[update->covered - 1];
+		flush = &history->requests.v[e->flush];
+	}
+	count_words(e, model, e->lost, &words_lost, &words_all);
+	if (words_lost < words_all)
+		fprintf(why, "Of %s %u of %u words are lost: it is torn.  ", request_text(lost),
+			words_lost, words_all);
+	else
+		fprintf(why, "%s is lost.  ", request_text(lost));
+	tail = seen ? xasprintf(", and %s is there", request_text(seen)) : xasprintf("%s", "");
+
+	near = NEVER;
+	if (held->position != START &&
+	    !(model_update(history, held->word, held->position)->mask & update->mask) &&
+	    update->mask != 0xff) {
+		e->culprit = CULPRIT_IN_PARTS;
+		request_at(model, held->word, held->position, &near);
+		e->seen = near;
+		fprintf(why, "%s has stored the other part of the same word, and is there: what two requests store a power failure may tear.  One ATOMIC WRITE stores the word at once.",
+			request_text(&history->requests.v[near]));
+	} else if (flush && seen && flush->psn < seen->psn) {
+		e->culprit = CULPRIT_PASSED;
+		fprintf(why, "%s, which covers it, had not been executed%s: a %s may pass a FLUSH.  Wait until the FLUSH has completed, or store by ATOMIC WRITE, which never passes it.",
+			request_text(flush), tail, opcode_name(seen->packet->opcode));
+	} else if (flush && !seen) {
+		e->culprit = CULPRIT_TOO_EARLY;
+		fprintf(why, "%s, which covers it, ", request_text(flush));
+		if (flush->packet->frame > model->frame)
+			fprintf(why, "came only later (frame %u)", flush->packet->frame);
+		else if (flush->answer)
+			fprintf(why, "was answered only later (frame %u)", flush->answer->frame);
+		else
+			fprintf(why, "was never answered");
+		fprintf(why, ": until that FLUSH has completed, nobody may count on it.");
+	} else {
+		e->culprit = look_for_near_miss(model, lost, history->words.v[held->word].offset,
+						update->mask, seen, &near);
+		flush = near == NEVER ? NULL : &history->requests.v[near];
+		switch (e->culprit) {
+		case CULPRIT_GLOBAL:
+			fprintf(why, "%s asks for global visibility only, which makes nothing durable%s.  It has to ask for persistence.",
+				request_text(flush), tail);
+			break;
+		case CULPRIT_RANGE:
+			fprintf(why, "%s does not hold all that was stored to the word at 0x%" PRIx64 "%s.  Its range, or its key, has to cover what is to be durable.",
+				request_text(flush), history->words.v[held->word].offset, tail);
+			break;
+		case CULPRIT_OTHER_QP:
+			fprintf(why, "%s was sent on QP %u, and the store on QP %u%s: a FLUSH speaks for its own QP only.",
+				request_text(flush), flush->packet->qpn, lost->packet->qpn, tail);
+			break;
+		case CULPRIT_READ:
+			fprintf(why, "%s follows it%s, but a READ makes nothing durable.  A persistent FLUSH does.",
+				request_text(flush), tail);
+			break;
+		default:
+			if (e->flush != NEVER)
+				fprintf(why, "No FLUSH stands between the two%s; %s, which covers it, comes behind.  What relies on other data must come after a persistent FLUSH of that.",
+					tail, request_text(&history->requests.v[e->flush]));
+			else
+				fprintf(why, "No persistent FLUSH of its QP that covers it follows%s.  What relies on other data must come after a persistent FLUSH of that.",
+					tail);
+		}
+		if (near != NEVER)
+			e->flush = near;
+	}
+	free(tail);
+	if (fclose(why))
+		fail("no memory");
+}
+
+void explain(struct explanation *e, struct model *model, struct checker *checker,
+	     const struct state *state)
+{
+	struct search search = { .model = model, .checker = checker };
+	held_list lost = { };
+
+	*e = (struct explanation){ .lost = NEVER };
+	model_cut(model, state->frame);
+	for (size_t i = 0; i < state->held.n; i++)
+		*list_add(&lost) = state->held.v[i];
+	if (!fails_without(&search, &lost))
+		fail("the checker says no to a state of cut %u, and then yes to the same: it depends on something else, too",
+		     state->frame);
+	minimise(&search, &lost, fails_without);
+	e->state.frame = state->frame;
+	for (size_t i = 0; i < lost.n; i++)
+		*list_add(&e->state.held) = lost.v[i];
+	model_allows(model, &e->state);
+
+	for (size_t i = 0; i < model->open.n; i++) {
+		uint32_t w = model->open.v[i];
+		bool is_lost = false;
+
+		for (size_t j = 0; j < lost.n; j++)
+			is_lost |= lost.v[j].word == w;
+		if (!is_lost)
+			*list_add(&e->needed) = (struct held){ w, model->top[w] };
+	}
+	search.lost = &lost;
+	if (lost.n)
+		minimise(&search, &e->needed, fails_with);
+	else
+		e->needed.n = 0;
+	find_culprit(e, model);
+	free(lost.v);
+}
+
+static void print_word(const struct model *model, FILE *file, const char *what, uint32_t word,
+		       int32_t position)
+{
+	const struct history *history = model->history;
+	uint32_t request;
+
+	fprintf(file, "  %s 0x%" PRIx64 "  holds ", what, history->words.v[word].offset);
+	if (position == START)
+		fputs("what it held at the start", file);
+	else
+		fprintf(file, "what %s gave it",
+			request_text(request_at(model, word, position, &request)));
+	if (position < model->top[word])
+		fprintf(file, ", not what %s gave it",
+			request_text(request_at(model, word, model->top[word], &request)));
+	fputc('\n', file);
+}
+
+void explanation_print(const struct explanation *e, const struct model *model, FILE *file)
+{
+	const size_t enough = 8;
+
+	for (size_t i = 0; i < e->state.held.n && i < enough; i++)
+		print_word(model, file, "old    ", e->state.held.v[i].word,
+			   e->state.held.v[i].position);
+	if (e->state.held.n > enough)
+		fprintf(file, "  old     and %zu words more\n", e->state.held.n - enough);
+	for (size_t i = 0; i < e->needed.n && i < enough; i++)
+		print_word(model, file, "there  ", e->needed.v[i].word, e->needed.v[i].position);
+	if (e->needed.n > enough)
+		fprintf(file, "  there   and %zu words more\n", e->needed.n - enough);
+	fprintf(file, "  Why: %s\n", e->why);
+}
+
+void explanation_frames(const struct explanation *e, const struct model *model, FILE *file)
+{
+	const struct history *history = model->history;
+	const char *comma = "";
+
+	for (uint32_t r = 0; r < history->requests.n; r++) {
+		unsigned int lost, all;
+
+		if (history->requests.v[r].packet->frame > e->state.frame)
+			break;
+		count_words(e, model, r, &lost, &all);
+		if (lost) {
+			fprintf(file, "%s%u", comma, history->requests.v[r].packet->frame);
+			comma = ",";
+		}
+	}
+}
+
+void explanation_free(struct explanation *e)
+{
+	free(e->state.held.v);
+	free(e->needed.v);
+	free(e->why);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Why a state fails: the least that must be lost, and what had to be there, in words. */
+#ifndef EXPLAIN_H
+#define EXPLAIN_H
+
+#include <stdio.h>
+
+#include "checker.h"
+
+/* Which mistake it is. */
+enum culprit {
+	CULPRIT_NOTHING_LOST,	/* the state fails though all that came is there */
+	CULPRIT_IN_PARTS,	/* one word, by two requests */
+	CULPRIT_PASSED,		/* a WRITE passed a FLUSH that was not waited for */
+	CULPRIT_TOO_EARLY,	/* the FLUSH was not answered yet */
+	CULPRIT_GLOBAL,		/* FLUSH for visibility only */
+	CULPRIT_RANGE,		/* the FLUSH names other bytes */
+	CULPRIT_OTHER_QP,	/* the FLUSH is of another QP */
+	CULPRIT_READ,		/* a READ in its place */
+	CULPRIT_NO_FLUSH,	/* none at all, or only behind what relies on it */
+};
+
+struct explanation {
+	enum culprit culprit;
+	struct state state;		/* the smallest that fails */
+	held_list needed;	/* words without whose newest values it would not fail */
+	uint32_t lost;			/* request, or NEVER */
+	uint32_t seen;			/* request that is there though @lost is not, or NEVER */
+	uint32_t flush;			/* request that made the difference, or NEVER */
+	char *why;			/* a sentence, or some */
+};
+
+/*
+ * Make the failing @state as small as it can be and still fails, and say why it does.  The model goes
+ * to its cut.
+ */
+void explain(struct explanation *explanation, struct model *model, struct checker *checker,
+	     const struct state *state);
+
+/* Words that are old and words that count, one per line. */
+void explanation_print(const struct explanation *explanation, const struct model *model, FILE *file);
+
+/* The frames of the requests whose values are lost, "4,7-9", for the ladder. */
+void explanation_frames(const struct explanation *explanation, const struct model *model, FILE *file);
+
+void explanation_free(struct explanation *explanation);
+
+#endif /* EXPLAIN_H */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the target took and answered, as its capture shows it: the requests of each QP in the order
+ * of their PSNs, what they did to the words of its persistent memory, and which FLUSH covers that.
+ *
+ * A target is followed as the specification has it, by the PSNs that it expects.  A packet that
+ * came counts as received unless the target asked for it again or refused it.
+ */
+#ifndef HISTORY_H
+#define HISTORY_H
+
+#include "capture.h"
+#include "memory.h"
+
+#define WORD	8			/* bytes: what no power failure tears */
+#define NEVER	UINT32_MAX
+
+/* A connection, seen from the target. */
+struct flow {
+	uint32_t qpn;			/* the target's */
+	struct address initiator;
+	uint32_t peer_qpn;		/* the initiator's, if a response was seen */
+	bool answers;			/* some were seen */
+	uint16_t port;			/* UDP source port of its requests */
+	uint32_t mtu;			/* 0: nothing told */
+	bool any_done;
+	uint64_t done;			/* PSN of the last request that the target said to have executed */
+	uint32_t flushes;		/* persistent ones received, of which each has a number from 1 */
+	uint32_t reads;			/* of persistent memory */
+	LIST(uint32_t) requests;	/* in the order of their PSNs */
+	LIST(uint32_t) flush;		/* request of FLUSH number n: flush.v[n - 1] */
+};
+
+/* A packet of a request that the target took. */
+struct request {
+	const struct packet *packet;
+	uint32_t flow;
+	uint64_t psn;			/* which goes on where 24 bits end */
+	uint32_t psns;			/* that it takes: more than one for a long READ */
+	uint64_t va;			/* that its payload goes to, or that it names */
+	uint32_t rkey;
+	uint32_t length;		/* of it all */
+	const struct region *region;
+	const char *odd;		/* why the target should not have taken it */
+	uint64_t write_va;		/* where a WRITE of several packets has got to, before it */
+	uint32_t write_rkey, write_left;
+	bool write_open;
+	const struct packet *answer;	/* its own: of READ, FLUSH, ATOMIC WRITE, Atomics */
+
+	uint32_t flushes_before;	/* persistent ones, of its QP */
+	uint32_t flush;			/* its number, if it is one; or 0 */
+	uint32_t first_update, updates;	/* what it did */
+	LIST(uint32_t) covers;		/* FLUSH: the updates that it makes durable */
+};
+
+/* A value that a request gave a word. */
+struct update {
+	uint32_t word, request;
+	uint64_t value;			/* of the whole word, in memory order */
+	uint8_t mask;			/* the bytes of the word that the request wrote */
+	uint32_t covered;		/* number of the first FLUSH of its QP that covers it, or NEVER */
+	uint32_t before;		/* the update before this one, of the same word, or NEVER */
+	uint32_t position;		/* among those of its word, from 0 on */
+};
+
+struct word {
+	uint64_t offset;		/* in the device; a multiple of WORD */
+	uint64_t start;			/* what it held before */
+	uint32_t last;			/* update */
+	uint32_t first, n;		/* in history.of_words */
+};
+
+struct history {
+	const struct capture *capture;
+	const struct memory *memory;
+	const uint8_t *start;		/* the device's content */
+	LIST(struct flow) flows;
+	LIST(struct request) requests;	/* in the order in which they came */
+	LIST(struct update) updates;	/* the same */
+	LIST(struct word) words;
+	uint32_t *of_words;		/* the updates of each word, in order */
+	uint32_t *table;		/* words by offset */
+	size_t table_size;
+	uint32_t sends;			/* to receive buffers that nobody told us of */
+};
+
+/* Ends the program if something cannot be followed, and says where. */
+void history_read(struct history *history, const struct capture *capture,
+		  const struct memory *memory, const uint8_t *start);
+
+/* The word at @offset, or NEVER. */
+uint32_t history_word(const struct history *history, uint64_t offset);
+
+/* A FLUSH whose response the target had sent when @frame had passed. */
+static inline bool answered(const struct request *request, unsigned int frame)
+{
+	return request->answer && request->answer->frame <= frame;
+}
+
+#endif /* HISTORY_H */

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+
+/* "link MAC" */
+static bool read_link(struct memory *memory, const char *text)
+{
+	uint8_t *m = memory->mac;
+	char rest;
+
+	return sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx %c", &m[0], &m[1], &m[2], &m[3],
+		      &m[4], &m[5], &rest) == 6;
+}
+
+/* "device NAME PLACE SIZE": where it lies in the NVDIMM */
+static bool read_device(struct memory *memory, const char *text)
+{
+	char rest;
+
+	if (memory->size)
+		fail("%s: the target has more than one device of persistent memory; one is all that can be followed",
+		     memory->path);
+	return sscanf(text, "%31s %" SCNu64 " %" SCNu64 " %c", memory->device, &memory->start,
+		      &memory->size, &rest) == 3 &&
+	       memory->size && !(memory->size % 8) && memory->size <= INT64_MAX &&
+	       memory->start <= INT64_MAX - memory->size;
+}
+
+/* As the kernel made it; a key that comes again must mean the same. */
+static void add_region(struct memory *memory, const struct region *new)
+{
+	struct region *region;
+
+	for (size_t i = 0; i < memory->regions.n; i++) {
+		region = &memory->regions.v[i];
+		if (new->rkey && region->rkey == new->rkey)
+			fail("%s: the key 0x%x was given twice, so that nobody can tell what a request meant by it",
+			     memory->path, new->rkey);
+	}
+	*list_add(&memory->regions) = *new;
+}
+
+/* "region RKEY LKEY VA LENGTH", then its pieces */
+static bool read_region(struct memory *memory, const char *text)
+{
+	struct region region = { };
+	char rest;
+
+	if (sscanf(text, "%" SCNx32 " %" SCNx32 " %" SCNx64 " %" SCNu64 " %c", &region.rkey,
+		   &region.lkey, &region.va, &region.length, &rest) != 4 || region.va + region.length < region.va)
+		return false;
+	add_region(memory, &region);
+	return true;
+}
+
+/* "piece OFFSET LENGTH DEVICE PLACE": a part of the region above that lies on DEVICE, at PLACE */
+static bool read_piece(struct memory *memory, const char *text)
+{
+	struct piece piece = { };
+	struct region *region;
+	char device[32], rest;
+	uint64_t offset;
+
+	if (!memory->regions.n)
+		return false;
+	region = &memory->regions.v[memory->regions.n - 1];
+	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %31s %" SCNu64 " %c", &offset, &piece.length,
+		   device, &piece.place, &rest) != 4 ||
+	    offset > region->length || piece.length > region->length - offset)
+		return false;
+	piece.va = region->va + offset;
+	if (strcmp(device, memory->device) || piece.place > memory->size ||
+	    piece.length > memory->size - piece.place)
+		return false;
+	*list_add(&region->pieces) = piece;
+	return true;
+}
+
+/* "window RKEY VA LENGTH LKEY ACCESS": of the region of which LKEY is the local key */
+static bool read_window(struct memory *memory, const char *text)
+{
+	const int zero_based = 1 << 5;	/* enum ib_access_flags */
+	struct region window = { .window = true };
+	uint64_t va, length, place, from, run;
+	const struct region *parent = NULL;
+	uint32_t lkey, access;
+	char rest;
+
+	if (sscanf(text, "%" SCNx32 " %" SCNx64 " %" SCNu64 " %" SCNx32 " %" SCNx32 " %c",
+		   &window.rkey, &va, &length, &lkey, &access, &rest) != 5)
+		return false;
+	for (size_t i = 0; i < memory->regions.n; i++) {
+		parent = &memory->regions.v[i];
+		if (!parent->window && parent->lkey == lkey)
+			break;
+		parent = NULL;
+	}
+	/* The kernel says no to such a bind, and so to who uses its key. */
+	if (!parent || va < parent->va || length > parent->length ||
+	    va - parent->va > parent->length - length)
+		return true;
+	window.va = access & zero_based ? 0 : va;
+	window.length = length;
+	for (size_t i = 0; region_run(parent, va, length, i, &from, &run, &place); i++)
+		*list_add(&window.pieces) = (struct piece) {
+			.va = window.va + (from - va), .length = run,
+			.place = place,
+		};
+	add_region(memory, &window);
+	return true;
+}
+
+void memory_read(struct memory *memory, const char *path)
+{
+	static const struct {
+		const char *word;
+		bool (*read)(struct memory *memory, const char *text);
+	} kinds[] = {
+		{ "link ", read_link },
+		{ "device ", read_device },
+		{ "region ", read_region },
+		{ "piece ", read_piece },
+		{ "window ", read_window },
+	};
+	FILE *file = fopen(path, "r");
+	unsigned int number = 0;
+	size_t room = 0, kind;
+	char *line = NULL;
+
+	*memory = (struct memory){ .path = path };
+	if (!file)
+		fail_errno("%s", path);
+	while (getline(&line, &room, file) > 0) {
+		number++;
+		if (!strncmp(line, "unknown ", 8))
+			fail("%s: the lab could not learn what was registered: %s", path, line + 8);
+		for (kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++)
+			if (!strncmp(line, kinds[kind].word, strlen(kinds[kind].word)))
+				break;
+		if (kind == sizeof(kinds) / sizeof(*kinds) ||
+		    !kinds[kind].read(memory, line + strlen(kinds[kind].word)))
+			fail("%s, line %u: not understood: %s", path, number, line);
+	}
+	free(line);
+	fclose(file);
+	if (!memory->size)
+		fail("%s: the target has no persistent memory (rxe-vm pair --server-pmem gives it some)",
+		     path);
+}
+
+const struct region *memory_region(const struct memory *memory, uint32_t rkey)
+{
+	for (size_t i = 0; i < memory->regions.n; i++)
+		if (memory->regions.v[i].rkey == rkey && rkey)
+			return &memory->regions.v[i];
+	return NULL;
+}
+
+bool region_run(const struct region *region, uint64_t va, uint64_t length, size_t n,
+		uint64_t *run_va, uint64_t *run_length, uint64_t *place)
+{
+	uint64_t end = va + length < va ? UINT64_MAX : va + length, from, to;
+	const struct piece *piece;
+
+	for (size_t i = 0; i < region->pieces.n; i++) {
+		piece = &region->pieces.v[i];
+		from = piece->va > va ? piece->va : va;
+		to = piece->va + piece->length < end ? piece->va + piece->length : end;
+		if (from >= to || n--)
+			continue;
+		*run_va = from;
+		*run_length = to - from;
+		*place = piece->place + (from - piece->va);
+		return true;
+	}
+	return false;
+}

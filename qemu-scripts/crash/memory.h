@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the lab wrote down of the target (server.memory, see Documentation/crash-states.rst): its MAC
+ * address, the device that its persistent memory is, and what was registered of it.
+ */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include "util.h"
+
+/* A part of a region that lies in persistent memory, in one mapping. */
+struct piece {
+	uint64_t va;		/* as remote requests name it */
+	uint64_t length;
+	uint64_t place;		/* in the device */
+};
+
+struct region {
+	uint32_t rkey, lkey;	/* 0: has none */
+	bool window;
+	uint64_t va, length;
+	LIST(struct piece) pieces;
+};
+
+struct memory {
+	const char *path;
+	uint8_t mac[6];
+	char device[32];	/* such as dax0.0 */
+	uint64_t start, size;	/* of the device, in the NVDIMM */
+	LIST(struct region) regions;
+};
+
+/* Read @path; ends the program, with the number of the line, if that is not understood. */
+void memory_read(struct memory *memory, const char *path);
+
+/* The region or window that @rkey names, or NULL. */
+const struct region *memory_region(const struct memory *memory, uint32_t rkey);
+
+/*
+ * The @n-th run of persistent bytes, from 0 on, of the @length bytes at @va.  False if there is none
+ * left.  What lies beyond the region is left out.
+ */
+bool region_run(const struct region *region, uint64_t va, uint64_t length, size_t n,
+		uint64_t *run_va, uint64_t *run_length, uint64_t *place);
+
+static inline bool region_is_persistent(const struct region *region)
+{
+	return region->pieces.n;
+}
+
+#endif /* MEMORY_H */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a power failure may leave of a history: the model of Documentation/crash-model.rst.
+ *
+ * A cut is a frame of the target's capture: the power fails when that has passed.  A state of it says
+ * of each word which of its values is left.  Between two answers to persistent FLUSHes the later cut
+ * allows all that the earlier does, so that the cuts before each such answer, and the last, have all
+ * states.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "history.h"
+
+#define START	(-1)		/* position of what a word held before all updates */
+
+enum order {
+	ORDER_SPEC,		/* WRITE and Atomics may pass a FLUSH, ATOMIC WRITE may not */
+	ORDER_ALL,		/* a target that executes the requests of a QP one by one */
+};
+
+/* A word that does not hold its newest value, but that at @position of its updates. */
+struct held {
+	uint32_t word;
+	int32_t position;
+};
+
+typedef LIST(struct held) held_list;
+
+/* What is left at a cut. */
+struct state {
+	unsigned int frame;
+	held_list held;
+	uint64_t hash;		/* of the content of all words, and of what was answered */
+};
+
+struct model {
+	const struct history *history;
+	enum order order;
+	uint64_t seed;
+
+	/* The cut where the model stands: see model_cut(). */
+	unsigned int frame;
+	uint32_t requests, updates;	/* received */
+	uint32_t answers;		/* to persistent FLUSHes, in answer[] */
+	uint32_t *executed;		/* of each flow: persistent FLUSHes that were, for sure */
+	uint32_t *received;		/* and those that may have been */
+	int32_t *top, *floor;		/* of each word: positions */
+	LIST(uint32_t) open;		/* words that may hold more than one value */
+	uint32_t *open_at;		/* where a word is in it, or NEVER */
+	uint64_t hash;			/* of the newest content */
+
+	uint32_t *answer;		/* answered persistent FLUSHes, in the order of the answers */
+	uint32_t all_answers;
+
+	/* Of use inside. */
+	int32_t *raised;
+	uint32_t *raised_when, now;
+	uint32_t *chosen;		/* of each flow */
+	int32_t *choice;		/* of each open word */
+};
+
+void model_init(struct model *model, const struct history *history, enum order order, uint64_t seed);
+
+/* Let the power fail when @frame has passed. */
+void model_cut(struct model *model, unsigned int frame);
+
+/* The cuts that have all states, in order; *@n of them. */
+unsigned int *model_cuts(const struct model *model, size_t *n);
+
+/*
+ * How many states there are at this cut, if they are few enough to be made one by one; else 0, and
+ * then a sample begins with *@extremes that are no chance.
+ */
+size_t model_count(const struct model *model, size_t *extremes);
+
+/*
+ * The @n-th state, of all or of the sample.  False if there is no such state: the model does not
+ * allow it, or @n is beyond the last.
+ */
+bool model_state(struct model *model, size_t n, struct state *state);
+
+/* True if the model allows the state.  Its hash is set then. */
+bool model_allows(struct model *model, struct state *state);
+
+/* A random state that the model allows. */
+void model_random(struct model *model, uint64_t seed, struct state *state);
+
+/* The value at a position of a word. */
+uint64_t model_value(const struct history *history, uint32_t word, int32_t position);
+
+/* The update at a position, which is not START. */
+static inline const struct update *model_update(const struct history *history, uint32_t word,
+						int32_t position)
+{
+	return &history->updates.v[history->of_words[history->words.v[word].first + position]];
+}
+
+#endif /* MODEL_H */

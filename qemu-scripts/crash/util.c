@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+
+static void __attribute__((noreturn)) vfail(const char *why, const char *format, va_list args)
+{
+	fflush(stdout);
+	fputs("crash-states: error: ", stderr);
+	vfprintf(stderr, format, args);
+	fprintf(stderr, "%s%s\n", why ? ": " : "", why ? why : "");
+	exit(STATUS_ERROR);
+}
+
+void fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vfail(NULL, format, args);
+}
+
+void fail_errno(const char *format, ...)
+{
+	const char *why = strerror(errno);
+	va_list args;
+
+	va_start(args, format);
+	vfail(why, format, args);
+}
+
+void *xrealloc(void *p, size_t size)
+{
+	p = realloc(p, size ? size : 1);
+	if (!p)
+		fail("no memory for %zu bytes", size);
+	return p;
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+	void *p = calloc(n ? n : 1, size);
+
+	if (!p)
+		fail("no memory for %zu times %zu bytes", n, size);
+	return p;
+}
+
+char *xasprintf(const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		fail("no memory");
+	va_end(args);
+	return text;
+}
+
+void *list_grow(void *v, size_t n, size_t *room, size_t size)
+{
+	if (n < *room)
+		return v;
+	*room = *room ? *room * 2 : 16;
+	return xrealloc(v, *room * size);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What all files of crash-states need: lists that grow, and errors that end the program. */
+#ifndef UTIL_H
+#define UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What cannot be gone on with: wrong usage, what cannot be followed, a checker in trouble. */
+#define STATUS_ERROR	2
+
+/* Say "crash-states: error: ..." and end with STATUS_ERROR. */
+void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The same, with what errno says behind it. */
+void fail_errno(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+void *xrealloc(void *p, size_t size);
+void *xcalloc(size_t n, size_t size);
+char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * A list: LIST(struct thing) things = { }; *list_add(&things) = thing; things.v[i], i < things.n
+ */
+#define LIST(type) struct { type *v; size_t n, room; }
+
+#define list_add(list) \
+	((list)->v = list_grow((list)->v, (list)->n, &(list)->room, sizeof(*(list)->v)), \
+	 &(list)->v[(list)->n++])
+
+void *list_grow(void *v, size_t n, size_t *room, size_t size);
+
+/* Mixes the bits of @x; no two have the same result. */
+static inline uint64_t mix64(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ull;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+#endif /* UTIL_H */
