@@ -97,7 +97,8 @@ static uint32_t icrc_of(const uint8_t *ip, size_t length)
 /* One packet: BTH, what is behind it, ICRC. */
 static void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size_t length)
 {
-	uint8_t frame[9000] = { }, *at = frame, *ip, pad = -length & 3;
+	uint8_t buffer[9000] __attribute__((aligned(4))) = { }, *frame = buffer + 2;
+	uint8_t *at = frame, *ip, pad = -length & 3;	/* so that all behind Ethernet is aligned */
 	struct roce_bth *bth;
 	size_t udp_length;
 
@@ -490,7 +491,7 @@ TEST_F(run, a_plain_acknowledge_does_not_answer_a_flush)
 TEST_F(run, a_read_gives_no_floor)
 {
 	write_word(1, 0, 1);
-	request(ROCE_RC_READ_REQUEST, 2, KEY, 0, 8, NULL, 0);
+	request(ROCE_RC_READ_REQUEST, 2, KEY, 0, 8, "", 0);
 	response(2);
 	load(ORDER_SPEC);
 	EXPECT_STATES(3, 1, "0 1");
@@ -723,7 +724,7 @@ TEST_F(run, each_packet_of_a_write_counts_by_itself)
 TEST_F(run, a_long_read_takes_several_psns)
 {
 	write_bytes(1, KEY, 0, 8, 1);
-	request(ROCE_RC_READ_REQUEST, 2, KEY, 0, 2048, NULL, 0);
+	request(ROCE_RC_READ_REQUEST, 2, KEY, 0, 2048, "", 0);
 	write_word(4, 1, 1);	/* two PSNs: an MTU of 1024 */
 	ack(4);
 	load(ORDER_SPEC);

@@ -48,14 +48,12 @@ static bool fails_with(struct search *search, const held_list *there)
 			int32_t position = !tries || model->raised_when[w] != model->now ?
 					   model->floor[w] : model->raised[w];
 
-			for (size_t j = 0; j < search->lost->n; j++)
-				if (search->lost->v[j].word == w)
-					position = search->lost->v[j].position;
-			for (size_t j = 0; j < there->n; j++)
-				if (there->v[j].word == w)
-					position = there->v[j].position;
 			*list_add(&state.held) = (struct held){ w, position };
 		}
+		for (size_t j = 0; j < search->lost->n; j++)
+			state.held.v[model->open_at[search->lost->v[j].word]] = search->lost->v[j];
+		for (size_t j = 0; j < there->n; j++)
+			state.held.v[model->open_at[there->v[j].word]] = there->v[j];
 		allowed = model_allows(model, &state);
 	}
 	if (allowed)
