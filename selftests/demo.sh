@@ -7,7 +7,8 @@
 #	remote-log-append  ---- Soft-RoCE ---->  remote-log-target
 #	lines of MAINTAINERS                     /dev/dax0.0 on an NVDIMM
 #
-# The target's guest is then powered off hard and booted again on the same NVDIMM, and
+# When RECORDS have been acknowledged, the target's power fails, in the midst of appends: its guest is powered
+# off hard, and what was not durable is lost by chance.  It boots again on the same NVDIMM, and
 # remote-log-check compares what is there with the text, byte for byte.
 
 set -euo pipefail
@@ -20,6 +21,7 @@ root=$(dirname "$here")
 . "$here/log-guests.sh"
 text=$root/build/${BASE:-v6.1}/src/MAINTAINERS
 records=${1:-5000}
+spare=10000
 
 die() { echo "demo: error: $*" >&2; exit 1; }
 step() { printf '\n== %s\n' "$*"; }
@@ -28,7 +30,8 @@ check_input() {
 	local program
 	[[ $records =~ ^[1-9][0-9]*$ ]] || die "'$records' is not a number of records: demo.sh [RECORDS]"
 	[[ -r $text ]] || die "there is no $text: run \`make kernel\`"
-	((records <= $(wc -l <"$text"))) || die "$records records? $text has $(wc -l <"$text") lines"
+	# It must not be at the end when the power fails.
+	((records + spare <= $(wc -l <"$text"))) || die "$records records? $text has $(wc -l <"$text") lines"
 	for program in remote-log-target remote-log-append remote-log-check; do
 		[[ -x $root/build/selftests/$program ]] ||
 			die "there is no build/selftests/$program: run \`make selftests\`"
@@ -69,6 +72,9 @@ round_trips() {
 		END { printf "%.2f\n", trips / appends }'
 }
 
+# lost_words N: the N-th number of "the power failure took 12 words of 34 ..."
+lost_words() { tr -cs '0-9' ' ' <"$(echo "$folder"/*-append/lost)" | cut -d ' ' -f $(($1 + 1)); }
+
 row() { printf '%9s  %s\n' "$1" "$2"; }
 
 report() {
@@ -78,16 +84,17 @@ report() {
 	row "$(acknowledged)" "records acknowledged, and found again after the power cut"
 	row "$(head -n "$(acknowledged)" "$text" | wc -c)" "bytes of text in them"
 	row "$trips" "round trips per append (4 if each step were waited for)"
+	row "$(lost_words 1)" "words lost to the power cut, of $(lost_words 2) that were not durable yet"
 	echo
-	echo "  packets  (one append more than records: the log itself is made the same way)"
+	echo "  packets  (the log itself is made the same way; what was on its way is sent again, in vain)"
 	cut -d ' ' -f 1 "$folder/packets" | sort -n | uniq -c | while read -r count opcode; do
 		row "$count" "$(opcode_name "$opcode")"
 	done
 	echo
 	echo "The guests ran on QEMU's accelerator $(sed -n 's/^accelerator //p' "$folder"/*-append/verdict)."
 	echo "An emulator's time is not real time: do not take anything here for a speed."
-	echo "Stopping QEMU does not lose what CPU caches hold: this shows that the log recovers and that"
-	echo "nothing acknowledged is missing, not that caches were written back."
+	echo "What a power failure may take: Documentation/crash-model.rst.  What else it might have left here:"
+	echo "qemu-scripts/crash-states."
 	echo "All that was recorded: $folder"
 }
 
@@ -100,8 +107,12 @@ mkdir "$work"
 echo "A crash-safe log in the persistent memory of another machine."
 echo "Each append is one post of four requests: WRITE record, FLUSH, ATOMIC WRITE tail, FLUSH."
 
-step "Two guests boot, and the initiator appends $records lines of MAINTAINERS to the target's log"
-log_pair append "$serve_log" "$(append_lines "$text" "$records")"
+step "Two guests boot, and the initiator appends lines of MAINTAINERS to the target's log: $records, and some more"
+status=0
+log_pair append "$serve_log" "$(until_power_fails "$(append_lines "$text" $((records + spare)) "$records")")" \
+	2>&1 | tee "$folder/append" | sed -u '/^remote-log-append: /d; /^rxe-vm: fail: /d' || status=$?
+((status == 1)) || die "the initiator did not lose its target"
+grep -q "the power failure took" "$folder/append" || die "the power cut took nothing, and does not say why"
 step "The target's power is cut; $(acknowledged) records have been acknowledged"
 echo "It boots again on the same NVDIMM, and what is there is compared with the text."
 log_recovery check "$(check_log "$text" "$(acknowledged)")"

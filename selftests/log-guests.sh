@@ -17,10 +17,16 @@ check_log() { printf 'remote-log-check /dev/dax0.0 %q %q' "$1" "$2"; }
 
 acknowledged() { cat "$work/acknowledged"; }
 
+# until_power_fails COMMAND: the initiator's, as append_lines has it: the target's power fails when it says for
+# the first time that records are acknowledged
+until_power_fails() {
+	printf "bash -c '%s 2>&1 | { read -r && read -r && rxe-kill-server; cat; }; exit \${PIPESTATUS[0]}'" "$1"
+}
+
 # log_pair NAME TARGET INITIATOR: the commands of two guests; the target's power is cut when the initiator
-# has ended.
+# has ended, at the latest, and takes what a power failure may take, by chance.
 log_pair() {
-	"$root/qemu-scripts/rxe-vm" pair --name "$1" --kill-server --server-pmem "$work/nvdimm:64M" \
+	"$root/qemu-scripts/rxe-vm" pair --name "$1" --kill-server="lose:$RANDOM" --server-pmem "$work/nvdimm:64M" \
 		--client-share "$work" --server "$2" --client "$3"
 }
 
