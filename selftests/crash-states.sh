@@ -187,6 +187,26 @@ an_unmodified_program_is_followed() {
 	says "held at the end what these requests explain, and nothing else had changed"
 }
 
+# Some of it behind the target's card: its capture has these packets, and the driver has not.
+a_lossy_link_is_followed() {
+	local netem="tc qdisc add dev eth0 root netem delay 1ms loss 3% duplicate 3% reorder 10%"
+	mkdir "$work/share"
+	seq -f "line %g, for crash-states" $records >"$work/text"
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-lossy --kill-server --server-pmem 64M \
+		--client-share "$work/share" --server "$netem
+			nft add table netdev lossy
+			nft add chain netdev lossy in '{ type filter hook ingress device eth0 priority 0; }'
+			nft add rule netdev lossy in udp dport 4791 numgen inc mod 23 7 counter drop
+			exec remote-log-target \$RXE_ADDR /dev/dax0.0" \
+		--client "$netem && remote-log-append \$RXE_PEER_ADDR $work/text $records $work/share/acknowledged" ||
+		fail "the log is not appended to"
+	run=$(readlink -f "$work/out/latest")
+	echo "# SEED=$seed"
+	crash_states 0 --states 2000 --seed "$seed" "$run" -- remote-log-survives "$work/text"
+	says "held at the end what these requests explain, and nothing else had changed"
+	echo "# $(grep -m 1 ' frames, ' <<<"$said")"
+}
+
 the_targets_own_stores_are_told_apart() {
 	append none
 	printf 'own data' | dd of="$run/server.pmem0" bs=1 seek=$((2 << 20 | 0x8000)) conv=notrunc status=none
@@ -293,6 +313,7 @@ cases=(
 	a_checksum_makes_up_for_a_flush
 	a_read_in_place_of_flush_is_found
 	an_unmodified_program_is_followed
+	a_lossy_link_is_followed
 	the_targets_own_stores_are_told_apart
 	a_checker_may_do_what_it_likes
 	a_power_cut_loses

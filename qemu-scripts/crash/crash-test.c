@@ -675,6 +675,20 @@ TEST_F(run, what_was_sent_again_before_the_target_asked_is_found)
 	EXPECT_STATES(6, 2, "00 01 10 11");
 }
 
+/* The NAK is for what came out of order before. */
+TEST_F(run, a_nak_that_is_late_takes_nothing_back)
+{
+	write_word(1, 0, 1);
+	write_word(4, 1, 1);
+	write_word(2, 1, 2);
+	nak(2, ROCE_AETH_NAK_PSN);
+	write_word(3, 2, 1);
+	ack(3);
+	load(ORDER_SPEC);
+	EXPECT_STATES(3, 3, "000 020 100 120");
+	EXPECT_STATES(6, 3, "000 001 020 021 100 101 120 121");
+}
+
 TEST_F(run, what_is_refused_changes_nothing)
 {
 	write_word(1, 0, 1);
@@ -761,7 +775,7 @@ TEST_F(run, a_gap_is_an_error)
 	write_word(1, 0, 1);
 	write_word(3, 1, 1);
 	ack(3);
-	EXPECT_ERROR("frame 3 (ACKNOWLEDGE, psn 3, QP 33): psn 3 of QP 17 is answered, but psn 2 has not come: the capture has a gap");
+	EXPECT_ERROR("frame 3 (ACKNOWLEDGE, psn 3, QP 33): the target of QP 17 has got as far as psn 3, but psn 2 has not come: the capture has a gap");
 }
 
 TEST_F(run, an_unknown_key_is_an_error)

@@ -428,7 +428,8 @@ static struct request *request_of(struct history *history, const struct responde
 	return &history->requests.v[r->flow->requests.v[low]];
 }
 
-static void take_success(struct history *history, struct responder *r, const struct packet *packet)
+/* False if what is answered has not come, as far as is known here. */
+static bool take_success(struct history *history, struct responder *r, const struct packet *packet)
 {
 	uint64_t psn = unwrapped(r, packet->psn);
 	struct request *request;
@@ -436,16 +437,15 @@ static void take_success(struct history *history, struct responder *r, const str
 
 	/* What a READ of unknown PSNs sends back. */
 	if (r->read_open && packet->opcode != ROCE_RC_ACK)
-		return;
+		return true;
 	if (psn >= r->expected)
-		fail_at(history, packet, "psn %u of QP %u is answered, but psn %u has not come: the capture has a gap",
-			packet->psn, r->flow->qpn, (unsigned int)(r->expected & (PSNS - 1)));
+		return false;
 	if (!r->flow->any_done || psn > r->flow->done)
 		r->flow->done = psn;
 	r->flow->any_done = true;
 	request = request_of(history, r, psn);
 	if (!request || request->psn != psn || request->answer)
-		return;
+		return true;
 	switch (request->packet->opcode) {
 	case ROCE_RC_FLUSH:
 	case ROCE_RC_ATOMIC_WRITE:
@@ -463,17 +463,26 @@ static void take_success(struct history *history, struct responder *r, const str
 	}
 	if (own)
 		request->answer = packet;
+	return true;
 }
 
-/* All packets of one connection, in the order in which they passed the target's network card. */
-static void follow(struct history *history, const struct matching *matching, uint32_t index)
-{
-	struct responder r = { .flow = &history->flows.v[index], .index = index };
-	const struct capture *capture = history->capture;
-	size_t n = capture->packets.n;
-	bool *heard = xcalloc(n, sizeof(bool));
+/* What a NAK of the sequence means. */
+enum nak {
+	NAK_NEW,
+	NAK_LOST,	/* the packet that it asks for came, but not as far as the driver */
+	NAK_LATE,	/* it was on its way out when that packet came */
+};
 
-	for (size_t i = 0; i < n; i++) {
+/*
+ * All packets of one connection, in the order in which they passed the target's network card.  Returns
+ * the packet that contradicts what the NAKs were taken for, or NULL.
+ */
+static const struct packet *follow_once(struct history *history, const struct matching *matching,
+					struct responder *r, enum nak *naks, size_t *latest)
+{
+	const struct capture *capture = history->capture;
+
+	for (size_t i = 0; i < capture->packets.n; i++) {
 		const struct packet *packet = &capture->packets.v[i];
 		uint32_t flow = matching->flow_of[i];
 		unsigned int lost;
@@ -481,42 +490,72 @@ static void follow(struct history *history, const struct matching *matching, uin
 
 		if (flow != NEVER && !packet->to_target)
 			flow = matching->answers.v[flow].flow;
-		if (flow != index)
+		if (flow != r->index)
 			continue;
 		if (packet->to_target) {
-			take_from_initiator(history, &r, packet);
+			take_from_initiator(history, r, packet);
 			continue;
 		}
 		if (is_success(packet)) {
-			take_success(history, &r, packet);
+			if (!take_success(history, r, packet))
+				return packet;
 			continue;
 		}
-		if (heard[i] || !r.begun)
+		if (naks[i] != NAK_NEW || !r->begun)
 			continue;
-		heard[i] = true;
-		psn = unwrapped(&r, packet->psn);
-		if (r.flow->any_done && psn <= r.flow->done) {
-			/* An old one, or a retry of a READ that went wrong on the way. */
+		psn = unwrapped(r, packet->psn);
+		/* An old one. */
+		if (r->flow->any_done && psn <= r->flow->done)
 			continue;
-		}
-		if (psn > r.expected)
-			fail_at(history, packet, "psn %u is expected by the target, but psn %u has not come: the capture has a gap",
-				packet->psn, (unsigned int)(r.expected & (PSNS - 1)));
-		lost = give_back(history, &r, psn);
-		if (psn < r.first)
-			r.first = psn;
+		if (psn > r->expected)
+			return packet;
+		lost = give_back(history, r, psn);
+		if (psn < r->first)
+			r->first = psn;
 		if (!is_retry(packet)) {
-			r.dead = true;
+			r->dead = true;
 		} else if (lost) {
-			/*
-			 * It came, but not as far as the driver.  What is sent again may have passed
-			 * the card before the target said so: look again from there.
-			 */
+			/* What is sent again may have passed the card before the NAK: look again from there. */
+			naks[i] = NAK_LOST;
+			*latest = i;
 			while (capture->packets.v[i].frame > lost)
 				i--;
 		}
 	}
-	free(heard);
+	return NULL;
+}
+
+/*
+ * A NAK says that a packet which came had not got to the driver, or it was on its way out when that
+ * came.  The first is taken for true until what follows contradicts it.
+ */
+static void follow(struct history *history, const struct matching *matching, uint32_t index)
+{
+	struct flow *flow = &history->flows.v[index];
+	size_t n = history->capture->packets.n, before = history->requests.n, latest;
+	enum nak *naks = xcalloc(n, sizeof(*naks));
+
+	for (;;) {
+		struct responder r = { .flow = flow, .index = index };
+		const struct packet *wrong;
+
+		flow->any_done = false;
+		flow->requests.n = 0;
+		history->requests.n = before;
+		latest = n;
+		wrong = follow_once(history, matching, &r, naks, &latest);
+		if (!wrong)
+			break;
+		if (latest == n)
+			fail_at(history, wrong, "the target of QP %u has got as far as psn %u, but psn %u has not come: the capture has a gap",
+				flow->qpn, wrong->psn, (unsigned int)(r.expected & (PSNS - 1)));
+		/* The others are looked at anew. */
+		for (size_t i = 0; i < n; i++)
+			if (naks[i] == NAK_LOST)
+				naks[i] = NAK_NEW;
+		naks[latest] = NAK_LATE;
+	}
+	free(naks);
 }
 
 /* Requests of other services are followed by nobody. */
