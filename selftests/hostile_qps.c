@@ -498,7 +498,7 @@ TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
 #define BINDS		2048	/* each followed by an invalidation, which waits for all before it, but the last */
 #define BINDS_PER_WC	32
 #define MOST_ROUNDS	5000
-#define AT_ONCE_MS	1000
+#define SOON_MS		10000	/* what is being done may come to its end before */
 
 FIXTURE(windows) {
 	struct rig rig;
@@ -596,7 +596,7 @@ static unsigned int bind_and_destroy(struct __test_metadata *_metadata, struct r
 	while (destroyer->qp)
 		;
 	ASSERT_EQ(0, destroyer->error);
-	ASSERT_LT(destroyer->ms, AT_ONCE_MS * wait_scale()) {
+	ASSERT_LT(destroyer->ms, SOON_MS * wait_scale()) {
 		TH_LOG("destroying a QP took %u ms", destroyer->ms);
 	}
 	while (ibv_poll_cq(rig->end.cq, 1, &wc))
