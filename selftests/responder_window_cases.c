@@ -88,7 +88,7 @@ static void nobody_takes_it(struct __test_metadata *_metadata, struct rig *rig, 
 	flow_reopen(rig, &RXE_QP_DEFAULT);
 	EXPECT_TRUE(rxe_refuses_local_invalidate(&rig->end, &rig->flow.qp, mw->rkey));
 	flow_reopen(rig, &RXE_QP_DEFAULT);
-	peer_cannot_invalidate(_metadata, rig, mw->rkey);
+	peer_cannot_invalidate(_metadata, rig, &rig->flow, mw->rkey);
 	flow_reopen(rig, &RXE_QP_DEFAULT);
 }
 
