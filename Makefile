@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
 # The only front door.  A target's help stands behind its `##`; the work is done in scripts/.
 
-# Which base: a folder of kernel/ and one of rdma-core-provider/.  DEBUG: a debug kernel, 1 or kcsan.
+# Which base: a folder of kernel/, one of rdma-core-provider/ and one of iproute2/.  DEBUG: a debug kernel, 1 or kcsan.
 BASE          ?= v6.1
 RDMA_CORE     ?= v56
+IPROUTE2      ?= v6.1
 DEBUG         ?=
 # A tarball or a tree to use in place of Debian's.
 LINUX_SRC     ?=
 RDMA_CORE_SRC ?=
+IPROUTE2_SRC  ?=
 # What the tests need to know.
-export BASE DEBUG
+export BASE RDMA_CORE DEBUG
 
 include $(or $(wildcard kernel/$(BASE)/base.mk), \
 	$(error BASE=$(BASE) is not there; choose one of: $(notdir $(wildcard kernel/v*))))
 include $(or $(wildcard rdma-core-provider/$(RDMA_CORE)/base.mk), \
 	$(error RDMA_CORE=$(RDMA_CORE) is not there; choose one of: $(notdir $(wildcard rdma-core-provider/v*))))
+include $(or $(wildcard iproute2/$(IPROUTE2)/base.mk), \
+	$(error IPROUTE2=$(IPROUTE2) is not there; choose one of: $(notdir $(wildcard iproute2/v*))))
 
 # Paths from here; one kernel tree serves both builds.
 KERNEL_SERIES := kernel/$(BASE)
@@ -23,29 +27,41 @@ DEBUG_CONFIG  := $(patsubst 1,debug,$(filter-out 0,$(DEBUG)))
 KERNEL_OUT    := build/$(BASE)$(DEBUG_CONFIG:%=-%)
 KERNEL_CONFIG := kernel/config/kernel.config $(DEBUG_CONFIG:%=kernel/config/%.config)
 RDMA_SERIES   := rdma-core-provider/$(RDMA_CORE)
-RDMA_OUT      := build/rdma-core
+# The default series has the short name, as qemu-scripts/variant.sh has it.
+RDMA_VARIANT  := $(patsubst %,-%,$(filter-out v56,$(RDMA_CORE)))
+RDMA_OUT      := build/rdma-core$(RDMA_VARIANT)
 RDMA_TREE     := $(RDMA_OUT)/src
-STOCK_RDMA    := build/stock/rdma-core
+STOCK_RDMA    := build/stock/rdma-core$(RDMA_VARIANT)
+IP_SERIES     := iproute2/$(IPROUTE2)
+IP_OUT        := build/iproute2
+IP_TREE       := $(IP_OUT)/src
+STOCK_IP      := build/stock/iproute2
 
 # What `fetch` and the trees start from: a path given by the user, or the archive's file.
 fetch_linux     = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
 fetch_rdma_core = scripts/fetch rdma-core-$(RDMA_CORE) $(RDMA_CORE_TYPE) '$(RDMA_CORE_SUITES)' \
 			$(RDMA_CORE_PACKAGE) '$(RDMA_CORE_FILE)'
+fetch_iproute2  = scripts/fetch iproute2-$(IPROUTE2) $(IPROUTE2_TYPE) '$(IPROUTE2_SUITES)' \
+			$(IPROUTE2_PACKAGE) '$(IPROUTE2_FILE)'
 
 .PHONY: help
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  LINUX_SRC=, RDMA_CORE_SRC=: own sources"
+	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N"
+	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=: own sources"
 
 .PHONY: deps
 deps: ## install the Debian packages needed (the only step for root)
 	@scripts/deps
 
-.PHONY: fetch
-fetch: ## have the sources in the cache, checksums verified
+.PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2
+fetch: fetch-linux fetch-rdma-core fetch-iproute2 ## have the sources in the cache, checksums verified
+fetch-linux fetch-rdma-core fetch-iproute2:
 	@scripts/deps check sources
-	@$(if $(LINUX_SRC),:,$(fetch_linux))
-	@$(if $(RDMA_CORE_SRC),:,$(fetch_rdma_core))
+	@$(if $($(SRC_OF_$@)),:,$($(subst -,_,$@)))
+SRC_OF_fetch-linux     := LINUX_SRC
+SRC_OF_fetch-rdma-core := RDMA_CORE_SRC
+SRC_OF_fetch-iproute2  := IPROUTE2_SRC
 
 # The trees.  Made once; then only `scripts/series apply` changes them, and never against their owner.
 $(KERNEL_TREE)/.git:
@@ -53,10 +69,15 @@ $(KERNEL_TREE)/.git:
 	@source=$(if $(LINUX_SRC),'$(LINUX_SRC)',$$($(fetch_linux))) && \
 		scripts/series init $(KERNEL_TREE) $(KERNEL_SERIES) "$$source" $(LINUX_HAS) $(LINUX_MIB)
 
-$(RDMA_TREE)/.git build/check/$(RDMA_CORE)/src/.git:
+$(RDMA_TREE)/.git build/check/$(RDMA_SERIES)/src/.git:
 	@scripts/deps check sources
 	@source=$(if $(RDMA_CORE_SRC),'$(RDMA_CORE_SRC)',$$($(fetch_rdma_core))) && \
 		scripts/series init $(@D) $(RDMA_SERIES) "$$source" $(RDMA_CORE_HAS) $(RDMA_CORE_MIB)
+
+$(IP_TREE)/.git build/check/$(IP_SERIES)/src/.git:
+	@scripts/deps check sources
+	@source=$(if $(IPROUTE2_SRC),'$(IPROUTE2_SRC)',$$($(fetch_iproute2))) && \
+		scripts/series init $(@D) $(IP_SERIES) "$$source" $(IPROUTE2_HAS) $(IPROUTE2_MIB)
 
 .PHONY: kernel
 kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vmlinux, .config
@@ -67,6 +88,16 @@ kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vm
 rdma-core: $(RDMA_TREE)/.git ## build/rdma-core: rdma-core with its series and pyverbs, built in place
 	@scripts/series apply $(RDMA_TREE) $(RDMA_SERIES) '$(RDMA_CORE_SRC)'
 	@scripts/build-rdma-core $(RDMA_OUT)
+
+.PHONY: iproute2 stock-iproute2
+iproute2: $(IP_TREE)/.git ## build/iproute2: the rdma tool with its series, which the lab's guests then use
+	@scripts/series apply $(IP_TREE) $(IP_SERIES) '$(IPROUTE2_SRC)'
+	@scripts/build-iproute2 $(IP_TREE) $(IP_OUT)
+# The tool as it is before the series.
+stock-iproute2: $(IP_TREE)/.git
+	@mkdir -p $(STOCK_IP)/src
+	@git -C $(IP_TREE) archive base | tar -x -C $(STOCK_IP)/src
+	@scripts/build-iproute2 $(STOCK_IP)/src $(STOCK_IP)
 
 .PHONY: selftests
 selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; build/crash: crash-states
@@ -79,13 +110,13 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 .PHONY: demo test smoke
 demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check
 	@selftests/demo.sh
-test: kernel rdma-core selftests ## all tests
+test: kernel rdma-core iproute2 stock-iproute2 selftests ## all tests
 	@selftests/run-tests
 smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
 	@selftests/run-tests --smoke
 
 .PHONY: soak
-soak: kernel rdma-core selftests ## all tests, with their long sets
+soak: kernel rdma-core iproute2 stock-iproute2 selftests ## all tests, with their long sets
 	@LONG=1 selftests/run-tests
 
 # The same kernel without the series.
@@ -103,7 +134,7 @@ kunit: kernel ## the KUnit tests of rdma_rxe
 	@selftests/run-tests kunit
 
 # All series are checked, each in a tree of its own, which is no place to work in.
-CHECKED := $(wildcard kernel/v* rdma-core-provider/v*)
+CHECKED := $(wildcard kernel/v* rdma-core-provider/v* iproute2/v*)
 
 .PHONY: check check-full check-samples check-trees
 check: ## gates over every series, for each change: messages, style, kernel-doc, builds without warnings
@@ -114,22 +145,26 @@ check check-full check-samples: check-trees
 	@[ $@ = check ] || scripts/deps check check-full
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/check/run $(patsubst check-%,--%,$(filter check-%,$@)) $(CHECKED)
 
-# LINUX_SRC and RDMA_CORE_SRC are the source of one base only.  A series of rdma-core whose source cannot be had, for
-# the archive moves on, is skipped and says so.
+# LINUX_SRC, RDMA_CORE_SRC and IPROUTE2_SRC are the source of one base only.  A series whose source cannot be had, for
+# the archive moves on, is skipped and says so; but the kernel's, which give the rules their tools.
 check-trees:
 	@for base in $(notdir $(wildcard kernel/v*)); do \
-		$(MAKE) -s BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) build/check/$$base/src/.git || exit; \
+		$(MAKE) -s BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) build/check/kernel/$$base/src/.git || exit; \
 	done
-	@for base in $(notdir $(wildcard rdma-core-provider/v*)); do \
-		source=$$([ $$base = $(RDMA_CORE) ] || echo RDMA_CORE_SRC=); \
-		mkdir -p build/check/$$base; \
-		[ -e build/check/$$base/src/.git ] || \
-		if $(MAKE) -s RDMA_CORE=$$base $$source fetch >build/check/$$base/skip 2>&1; then \
-			$(MAKE) -s RDMA_CORE=$$base $$source build/check/$$base/src/.git || exit; \
+	@for series in $(wildcard rdma-core-provider/v* iproute2/v*); do \
+		base=$${series##*/}; \
+		case $$series in \
+		iproute2/*) what=iproute2; set -- IPROUTE2=$$base $$([ $$base = $(IPROUTE2) ] || echo IPROUTE2_SRC=) ;; \
+		*) what=rdma-core; set -- RDMA_CORE=$$base $$([ $$base = $(RDMA_CORE) ] || echo RDMA_CORE_SRC=) ;; \
+		esac; \
+		mkdir -p build/check/$$series; \
+		[ -e build/check/$$series/src/.git ] || \
+		if $(MAKE) -s "$$@" fetch-$$what >build/check/$$series/skip 2>&1; then \
+			$(MAKE) -s "$$@" build/check/$$series/src/.git || exit; \
 		fi; \
 	done
 
-build/check/$(BASE)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.git
+build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.git
 	@git -C $(KERNEL_TREE) worktree prune
 	@git -C $(KERNEL_TREE) worktree add -q --detach $(CURDIR)/$(@D) base
 
@@ -165,7 +200,7 @@ docs: $(KERNEL_TREE)/.git ## build/docs: Documentation/ as HTML
 
 .PHONY: export
 export: ## write the commits of the trees back as the patches of the series
-	@for pair in $(KERNEL_TREE):$(KERNEL_SERIES) $(RDMA_TREE):$(RDMA_SERIES); do \
+	@for pair in $(KERNEL_TREE):$(KERNEL_SERIES) $(RDMA_TREE):$(RDMA_SERIES) $(IP_TREE):$(IP_SERIES); do \
 		[ ! -e "$${pair%:*}/.git" ] || scripts/series export "$${pair%:*}" "$${pair#*:}" || exit; \
 	done
 

@@ -10,3 +10,9 @@ case ${DEBUG:-0} in
 *) variant=-$DEBUG scale=4 ;;
 esac
 scale=${RXE_TIME_SCALE:-$scale}
+
+# Which series of rdma-core RDMA_CORE asks for: its build's folder.
+case ${RDMA_CORE:-v56} in
+v56) rdma_core_folder=build/rdma-core ;;
+*) rdma_core_folder=build/rdma-core-$RDMA_CORE ;;
+esac
