@@ -169,9 +169,17 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 	@git -C $(KERNEL_TREE) worktree add -q --detach $(CURDIR)/$(@D) base
 
 .PHONY: submission
-submission: $(KERNEL_TREE)/.git $(RDMA_TREE)/.git ## build/submission: for git send-email; SIGNOFF='You <you@example.org>', then VERSION=, PREVIOUS=; RUN=
+submission: submission-kernel submission-rdma-core submission-iproute2 ## build/submission: mail, and a pull request for rdma-core; SIGNOFF='You <you@example.org>', then VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
+.PHONY: submission-kernel submission-rdma-core submission-iproute2
+submission-kernel: $(KERNEL_TREE)/.git
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES) build/submission/kernel
-	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES) build/submission/rdma-core
+# Upstream gets the newest.
+NEWEST_RDMA_CORE := $(lastword $(sort $(notdir $(wildcard rdma-core-provider/v*))))
+submission-rdma-core: $(RDMA_TREE)/.git
+	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES) build/submission/rdma-core,\
+		$(MAKE) --no-print-directory RDMA_CORE=$(NEWEST_RDMA_CORE) $@)
+submission-iproute2: $(IP_TREE)/.git
+	@scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) build/submission/iproute2
 
 .PHONY: bench
 bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: that kernel beside ours; ROUNDS=N

@@ -134,7 +134,9 @@ cases=(
 
 work=$(mktemp -d -p "$RXE_OUT")
 trap 'rm -r "$work"' EXIT
-declare -A rdma_core=([our]=$root/build/rdma-core [stock]=$root/build/stock/rdma-core)
+# shellcheck source=qemu-scripts/variant.sh
+. "$root/qemu-scripts/variant.sh"
+declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
 if [[ -z ${STOCK_KERNEL-}${NO_STOCK_KERNEL-} ]]; then
 	# The last line is the image, or why there is none.
 	if said=$("$root/scripts/stock-kernel" 2>&1); then

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2317 # the functions are called by name
 #
-# The rdma tool names what the kernel says of FLUSH and ATOMIC WRITE.  The tool as it is before its series
+# The rdma tool, and ibv_devinfo, name what the kernel says of FLUSH and ATOMIC WRITE.  The tool as it is before its series
 # (build/stock/iproute2) is asked beside it: they differ in these three words, and in nothing else.
 
 set -euo pipefail
@@ -11,6 +11,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(dirname "$here")
 # shellcheck source=selftests/ktap.sh
 . "$here/ktap.sh"
+# shellcheck source=qemu-scripts/variant.sh
+. "$root/qemu-scripts/variant.sh"
 
 new=$root/build/iproute2/bin/rdma
 old=$root/build/stock/iproute2/bin/rdma
@@ -58,6 +60,27 @@ nothing_else_is_unknown() {
 	[[ $said != *UNKNOWN* ]] || fail "$said"
 }
 
+# devinfo [ARG...]: what ibv_devinfo says of bits 32 to 63, with blanks between; a "Port" is behind them.
+devinfo() {
+	in_guest "ibv_devinfo -v -d rxe0" "$@" |
+		sed -n '/device_cap_flags_ex/,/tso_caps/{s/^\t*\([A-Z_]*\|Unknown flags.*\)$/\1/p}' | xargs
+}
+
+ibv_devinfo_names_all_three() {
+	local said
+	said=$(devinfo)
+	echo "# $said"
+	[[ $said == "$names" ]] || fail "it says: $said"
+}
+
+# With the library of the base.
+ibv_devinfo_without_the_series_says_unknown() {
+	local stock=$root/build/stock/${rdma_core_folder#build/} said
+	[[ -e $stock/built ]] || { echo "no ${stock#"$root/"}: run \`make stock-rdma-core\`"; exit 4; }
+	said=$(devinfo --rdma-core "$stock")
+	[[ $said == "Unknown flags: 0x1C000000000" ]] || fail "it says: $said"
+}
+
 the_guest_finds_it_first() {
 	local said
 	said=$(in_guest 'command -v rdma')
@@ -74,6 +97,8 @@ on_a_kernel_without_the_verbs_neither_says_anything() {
 	said=$(capabilities "$new" --kernel "$kernel")
 	[[ $said == *MEM_WINDOW_TYPE_2B ]] || fail "with the series it says: $said"
 	[[ $said == "$(capabilities "$old" --kernel "$kernel")" ]] || fail "without the series it says something else"
+	said=$(devinfo --kernel "$kernel")
+	[[ -z $said ]] || fail "ibv_devinfo says: $said"
 }
 
 # shellcheck disable=SC2034 # for run_suite
@@ -82,6 +107,8 @@ cases=(
 	without_the_series_it_says_unknown
 	json_has_the_same_words
 	nothing_else_is_unknown
+	ibv_devinfo_names_all_three
+	ibv_devinfo_without_the_series_says_unknown
 	the_guest_finds_it_first
 	on_a_kernel_without_the_verbs_neither_says_anything
 )

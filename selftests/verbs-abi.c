@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An application of the verbs as they were before FLUSH and ATOMIC WRITE, to be built with one
- * version of rdma-core and run with another.
+ * An application to be built with one version of rdma-core and run with another.
  *
  *	verbs-abi layout	print how the structs lie in memory that both sides see
- *	verbs-abi run		one work request of each kind between two QPs, the memory checked
+ *	verbs-abi run		one work request of each kind between two QPs, the memory checked;
+ *				FLUSH by ibv_wr_flush() and by ibv_post_send(), if it is there,
+ *				which is asked before and told
  */
 #include <endian.h>
 #include <err.h>
@@ -24,6 +25,7 @@ struct side {
 };
 
 static struct side near, far;
+static bool wr_flush;
 
 #define SIZEOF(type)		printf("%s: %zu bytes\n", #type, sizeof(type))
 #define OFFSET(type, member)	printf("%s.%s: at %zu\n", #type, #member, offsetof(type, member))
@@ -58,24 +60,37 @@ static void print_layout(void)
 	SIZEOF(struct ibv_qp_init_attr);
 	SIZEOF(struct ibv_qp_init_attr_ex);
 	SIZEOF(struct ibv_device_attr);
-	SIZEOF(struct ibv_device_attr_ex);
+	/* It may grow behind its last member: who asks says how much he has. */
 	OFFSET(struct ibv_device_attr_ex, device_cap_flags_ex);
+	OFFSET(struct ibv_device_attr_ex, phys_port_cnt_ex);
+}
+
+/* With FLUSH by ibv_wr_flush(), if the library has that. */
+static struct ibv_qp *create_qp(struct side *side, bool flush)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+		.send_cq = side->end.cq,
+		.recv_cq = side->end.cq,
+		.pd = side->end.pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | (flush ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.send_ops_flags = flush ? IBV_QP_EX_WITH_FLUSH : 0,
+	};
+
+	return ibv_create_qp_ex(side->end.context, &attr);
 }
 
 static void open_side(struct side *side)
 {
-	struct ibv_qp_init_attr attr = {
-		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
-		.qp_type = IBV_QPT_RC,
-	};
-
 	end_open(&side->end);
-	attr.send_cq = side->end.cq;
-	attr.recv_cq = side->end.cq;
-	side->qp = ibv_create_qp(side->end.pd, &attr);
+	wr_flush = (side->qp = create_qp(side, true));
+	if (!wr_flush)
+		side->qp = create_qp(side, false);
 	side->mr = ibv_reg_mr(side->end.pd, side->memory, SIZE,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND |
-			      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+			      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			      IBV_ACCESS_FLUSH_GLOBAL);
 	if (!side->qp || !side->mr)
 		err(1, "ibv_create_qp or ibv_reg_mr");
 }
@@ -83,7 +98,7 @@ static void open_side(struct side *side)
 static void connect_sides(void)
 {
 	const unsigned int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				    IBV_ACCESS_REMOTE_ATOMIC;
+				    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL;
 	struct end_address address = end_address(&far.end, far.qp);
 
 	end_connect_qp(&near.end, near.qp, access, &address);
@@ -178,6 +193,59 @@ static void bind_window(void)
 	ibv_dealloc_mw(mw);
 }
 
+static void flush_by_builder(void)
+{
+	struct ibv_qp_ex *qp;
+	int error;
+
+	printf("ibv_wr_flush(): %s\n", wr_flush ? "yes" : "no");
+	if (!wr_flush)
+		return;
+	qp = ibv_qp_to_qp_ex(near.qp);
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_flush(qp, far.mr->rkey, (uintptr_t)far.memory, SIZE, IBV_FLUSH_GLOBAL,
+		     IBV_FLUSH_RANGE);
+	error = ibv_wr_complete(qp);
+	if (error)
+		errx(1, "ibv_wr_complete: %s", strerror(error));
+	complete(&near, IBV_WC_FLUSH);
+}
+
+/* Behind what a library may fill in. */
+static struct {
+	struct ibv_device_attr_ex attr;
+	__u64 guard;
+} device = { .guard = ~0ULL };
+
+static void flush_by_post_send(void)
+{
+	bool there = false;
+
+	if (ibv_query_device_ex(near.end.context, NULL, &device.attr))
+		errx(1, "ibv_query_device_ex");
+	if (device.guard != ~0ULL)
+		errx(1, "the library writes behind struct ibv_device_attr_ex");
+/* The headers have had it as long as this. */
+#ifdef IBV_DEVICE_FLUSH_GLOBAL
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_FLUSH,
+		.wr.flush = {
+			.remote_addr = (uintptr_t)far.memory,
+			.rkey = far.mr->rkey,
+			.length = SIZE,
+			.type = IBV_FLUSH_GLOBAL,
+			.level = IBV_FLUSH_RANGE,
+		},
+	};
+
+	there = device.attr.post_send_ops_flags & IBV_QP_EX_WITH_FLUSH;
+	if (there)
+		post(&wr, 0, IBV_WC_FLUSH);
+#endif
+	printf("FLUSH by ibv_post_send(): %s\n", there ? "yes" : "no");
+}
+
 static void run(void)
 {
 	open_side(&near);
@@ -193,6 +261,8 @@ static void run(void)
 	post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD, 41, 0, 41);
 	post_atomic(IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_COMP_SWAP, 41, 42, 42);
 	bind_window();
+	flush_by_builder();
+	flush_by_post_send();
 }
 
 int main(int argc, char **argv)

@@ -21,6 +21,8 @@
 #include <sys/param.h>
 #include <unistd.h>
 
+#include <rdma/rdma_verbs.h>
+
 #include "verbs-end.h"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
@@ -843,6 +845,90 @@ static void test_registration(struct initiator *me, bool persistent)
 	end_case(NULL, "persistence of DRAM is refused");
 }
 
+/* --- Before posting --- */
+
+/* What is said of ibv_post_send() is what the kernel has. */
+static void test_asking(const struct ibv_device_attr_ex *attr)
+{
+	const __u64 flush = IBV_DEVICE_FLUSH_GLOBAL | IBV_DEVICE_FLUSH_PERSISTENT;
+	const __u64 wanted =
+		(attr->device_cap_flags_ex & flush ? IBV_QP_EX_WITH_FLUSH : 0) |
+		(attr->device_cap_flags_ex & IBV_DEVICE_ATOMIC_WRITE ? IBV_QP_EX_WITH_ATOMIC_WRITE : 0);
+
+	check(attr->post_send_ops_flags == wanted, "0x%llx, not 0x%llx",
+	      (unsigned long long)attr->post_send_ops_flags, (unsigned long long)wanted);
+	end_case(NULL, "asked for: post_send_ops_flags");
+}
+
+/* Nothing is posted, and nothing is kept for later. */
+static void test_before_rts(struct initiator *me, int api)
+{
+	static const struct request requests[] = {
+		{ .opcode = IBV_WR_RDMA_WRITE, .length = 8 }, ATOMIC_WRITE(8),
+	};
+	struct end_ask wanted = MR_RIGHTS(MR_ACCESS);
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	const __u64 ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_ATOMIC_WRITE;
+	int state, bad;
+
+	for (state = IBV_QPS_RESET; state <= IBV_QPS_INIT; state++) {
+		ibv_destroy_qp(me->qp);
+		me->api = api;
+		me->qp = create_qp(me, IBV_QPT_RC, api == WR ? ops : 0);
+		if (!me->qp || (state == IBV_QPS_INIT &&
+				ibv_modify_qp(me->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+							     IBV_QP_ACCESS_FLAGS)))
+			err(1, "a QP in state %d", state);
+		fill(me);
+		expect_error(post(me, requests, ARRAY_SIZE(requests), &bad), EINVAL);
+		check(bad == 0, "bad_wr is not the first");
+		wanted.what = END_CONNECT;
+		wanted.address = end_address(&me->end, me->qp);
+		ask(me, &wanted, &me->remote, sizeof(me->remote));
+		end_connect_qp(&me->end, me->qp, 0, &me->remote.address);
+		expect_nothing_posted(me);
+		end_case(NULL, "%s: refused in state %s, and not sent later", api_names[api],
+			 state == IBV_QPS_RESET ? "RESET" : "INIT");
+	}
+}
+
+/* --- librdmacm --- */
+
+/* A record, a FLUSH, a pointer to it, and all of the region, by what only needs the QP of an rdma_cm_id. */
+static void test_rdma_post(struct initiator *me)
+{
+	struct rdma_cm_id id = {};
+	struct ibv_sge sge;
+	__u64 tail;
+	int i;
+
+	connect_qp(me, POST_SEND, (struct end_ask)MR_RIGHTS(MR_ACCESS));
+	id.qp = me->qp;
+	fill(me);
+	sge = sge_of(me, 64, 100);
+	memcpy(&tail, me->data + 512, sizeof(tail));
+	check(!rdma_post_writev(&id, (void *)0, &sge, 1, IBV_SEND_SIGNALED, me->remote.addr + 64,
+				me->remote.rkey), "rdma_post_writev: %m");
+	check(!rdma_post_flush(&id, (void *)1, 100, IBV_SEND_SIGNALED, me->remote.addr + 64,
+			       me->remote.rkey, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), "rdma_post_flush: %m");
+	check(!rdma_post_atomic_write(&id, (void *)2, &tail, NULL, IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+				      me->remote.addr + 8, me->remote.rkey), "rdma_post_atomic_write: %m");
+	check(!rdma_post_flush(&id, (void *)3, 0, IBV_SEND_SIGNALED, 0, me->remote.rkey, IBV_FLUSH_GLOBAL,
+			       IBV_FLUSH_MR), "rdma_post_flush of the region: %m");
+	memcpy(me->memory + me->remote.offset + 64, (void *)(uintptr_t)sge.addr, 100);
+	memcpy(me->memory + me->remote.offset + 8, &tail, sizeof(tail));
+	for (i = 0; i < 4; i++)
+		expect_completion(me, i, IBV_WC_SUCCESS);
+	check_memory(me);
+	end_case(NULL, "rdma_post_flush and rdma_post_atomic_write");
+
+	check(rdma_post_flush(&id, NULL, MAX_RANGE + 1, 0, me->remote.addr, me->remote.rkey,
+			      IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE) == -1, "it was posted");
+	expect_error(errno, EINVAL);
+	expect_nothing_posted(me);
+	end_case(NULL, "rdma_post_flush says EINVAL by errno");
+}
+
 /* --- A device that has neither --- */
 
 static void test_unsupported(struct initiator *me)
@@ -912,6 +998,7 @@ static void test_what_does_not(struct initiator *me, bool persistent)
 	int api;
 
 	for (api = 0; api < APIS; api++) {
+		test_before_rts(me, api);
 		test_full_queue(me, api);
 		test_refusals(me, api);
 		test_wrong_rkey(me, api);
@@ -953,10 +1040,14 @@ int main(int argc, char **argv)
 	ask(&me, &now, me.memory, sizeof(me.memory));
 
 	puts("KTAP version 1");
+	if (!no_post_send)
+		test_asking(&attr);
 	if (attr.device_cap_flags_ex & placement) {
 		connect_qp(&me, POST_SEND, (struct end_ask)MR_RIGHTS(MR_ACCESS));
 		for (api = no_post_send ? WR : POST_SEND; api < APIS; api++)
 			test_what_works(&me, me.remote.persistent, api);
+		if (!no_post_send && !no_refusals)
+			test_rdma_post(&me);
 		if (!no_refusals)
 			test_what_does_not(&me, me.remote.persistent);
 	} else if (no_refusals) {
