@@ -5,6 +5,8 @@
 # Our kernel and rdma-core with stock ones: Debian's 6.12, and the rdma-core that the series is based on.  Both
 # know FLUSH and ATOMIC WRITE, and nobody here wrote them.
 #
+# No side is told what the other one is.
+#
 # STOCK_KERNEL=IMAGE: another kernel, its modules beside it as for rxe-vm --kernel.
 
 set -euo pipefail
@@ -16,10 +18,8 @@ root=$(dirname "$here")
 
 operations=$((${LONG:-0} ? 20000 : 2000))
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
-# 2 s: the link loses nothing, and what Linux 6.2 to 7.2 sends again is wrong.
+# 2 s: the link loses nothing, and what Linux 6.2 to 7.3 sends again is wrong.
 ack_timeout=19
-# For FLUSH requests to a peer that knows only the ICRC of Linux 6.2 to 7.2
-switch=(--client-append rdma_rxe.flush_icrc_legacy=Y)
 
 # between CLIENT-KERNEL CLIENT-RDMA-CORE SERVER-KERNEL SERVER-RDMA-CORE, "our" or "stock" each: sets sides[],
 # the options of rxe-vm.
@@ -69,25 +69,45 @@ mixed_operations() {
 
 our_flush_and_atomic_write_at_a_stock_target() {
 	between our our stock stock
-	verbs_api "" "${switch[@]}"
+	verbs_api ""
 }
 
 all_our_operations_mixed_at_a_stock_target() {
 	between our our stock stock
-	mixed_operations "" "${switch[@]}"
+	mixed_operations ""
 }
 
-# Else the switch is for nothing.
-a_stock_target_does_not_take_our_flush_without_the_switch() {
-	between our our stock stock
-	! verbs_api --no-post-send >"$work/said" || fail "it does"
-	grep -m 1 '^# completion 1: .*transport retry counter exceeded' "$work/client" ||
-		fail "it failed otherwise: $(<"$work/said")"
+# flushes PCAP: "SECONDS OPCODE ICRC" of each FLUSH in it and of the first answer to one, in order.
+flushes() {
+	paste -d ' ' <(tshark -r "$1" -Y "$2" -T fields -e frame.time_relative -e infiniband.bth.opcode 2>/dev/null) \
+		<(tshark -r "$1" -Y "$2" -F pcap -w - 2>/dev/null >"$work/flush.pcap" && icrc pcap "$work/flush.pcap" | awk '{ print $NF }')
 }
 
-all_but_flush_needs_no_switch_at_a_stock_target() {
+# A FLUSH with nothing behind it: a time-out tells that the peer does not understand it.  Then the QP knows.
+the_first_flush_takes_one_time_out_more() {
+	local conforming legacy first answer
 	between our our stock stock
-	mixed_operations "send write read atomic-write fetch-add cmp-swap"
+	RXE_OUT=$work pair --server 'first-flush target $RXE_ADDR' --client 'first-flush initiator $RXE_PEER_ADDR'
+	flushes "$work/latest/client.pcap" 'infiniband.bth.opcode == 0x1c || infiniband.bth.opcode == 0x10' >"$work/flushes"
+	sed 's/^/# /' "$work/flushes"
+	conforming=$(grep -c '28 conforming$' "$work/flushes") legacy=$(grep -c '28 legacy$' "$work/flushes")
+	first=$(awk '$2 == 28 { print $1; exit }' "$work/flushes")
+	answer=$(awk '$2 == 16 { print $1; exit }' "$work/flushes")
+	echo "# the first FLUSH was answered after $(awk "BEGIN { print $answer - $first }") s"
+	((conforming == 1 && legacy >= 1)) || fail "conforming $conforming times, legacy $legacy times"
+}
+
+# With requests behind it, whose NAK says that it is missing, it takes no time-out: a time-out of 2 s and 2000
+# operations would show.  Most FLUSHes go out right at once.
+few_flushes_to_a_stock_target_are_sent_twice() {
+	local sent legacy
+	between our our stock stock
+	pair --kill-server --server 'exec mixed_ops target $RXE_ADDR /dev/dax0.0' --client "
+		ACK_TIMEOUT=$ack_timeout mixed_ops initiator \$RXE_PEER_ADDR $operations $seed $work/model || exit
+		cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . flush_*sent"
+	sent=$(sed -n 's/^flush_sent://p' "$work/client") legacy=$(sed -n 's/^flush_legacy_icrc_sent://p' "$work/client")
+	echo "# $sent FLUSHes were sent, $legacy of them as Linux 6.2 to 7.3 wants it"
+	((sent && legacy >= sent * 9 / 10))
 }
 
 ##############################################################################
@@ -96,7 +116,7 @@ all_but_flush_needs_no_switch_at_a_stock_target() {
 stock_flush_and_atomic_write_at_our_target() {
 	between stock stock our our
 	verbs_api --no-post-send
-	echo "# $(counter flush_rcvd) FLUSH executed, $(counter flush_legacy_icrc) came with the ICRC of Linux 6.2 to 7.2"
+	echo "# $(counter flush_rcvd) FLUSH executed, $(counter flush_legacy_icrc) came with the ICRC of Linux 6.2 to 7.3"
 	(($(counter flush_rcvd) && $(counter flush_legacy_icrc) >= $(counter flush_rcvd))) || fail "by what ICRC?"
 }
 
@@ -124,8 +144,8 @@ a_stock_kernel_with_our_rdma_core() {
 cases=(
 	our_flush_and_atomic_write_at_a_stock_target
 	all_our_operations_mixed_at_a_stock_target
-	a_stock_target_does_not_take_our_flush_without_the_switch
-	all_but_flush_needs_no_switch_at_a_stock_target
+	the_first_flush_takes_one_time_out_more
+	few_flushes_to_a_stock_target_are_sent_twice
 	stock_flush_and_atomic_write_at_our_target
 	all_stock_operations_mixed_at_our_target
 	our_kernel_with_stock_rdma_core
