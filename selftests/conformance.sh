@@ -7,7 +7,7 @@
 #
 #	--smoke		the cases that tell most
 #	--kernel IMAGE	another kernel; one that has not got the verbs is skipped
-#	--legacy-icrc	the peer speaks and takes FLUSH as Linux 6.2 to 7.2 does
+#	--legacy-icrc	the peer speaks and takes FLUSH as Linux 6.2 to 7.3 does
 #	PATTERN		only cases whose names match (`mpe_wire --list` has them)
 
 set -euo pipefail

@@ -4,7 +4,7 @@
  *
  *	icrc vectors FILE	are the ICRCs of these known packets what roce.c computes?
  *	icrc pcap FILE		one line per RoCEv2 packet of a capture: opcode, PSN, and its ICRC:
- *				"conforming", "legacy" (as Linux 6.2 to 7.2 sends FLUSH), "wrong"
+ *				"conforming", "legacy" (as Linux 6.2 to 7.3 sends FLUSH), "wrong"
  *
  * The known packets stand in hex, from the IPv4 header to the ICRC, each below a comment that names
  * it; a comment "# legacy ICRC: HEX" below gives the bytes of that.  Exit status: 0, or 1 if a

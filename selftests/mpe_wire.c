@@ -8,7 +8,7 @@
  *	mpe_wire [--legacy-icrc] [--after CASE] [PATTERN...]	run the cases that match, as KTAP
  *	mpe_wire --list [PATTERN...]				name, rule and purpose of each
  *
- *	--legacy-icrc	be a peer like Linux 6.2 to 7.2: send FLUSH with their ICRC, take no other. The
+ *	--legacy-icrc	be a peer like Linux 6.2 to 7.3: send FLUSH with their ICRC, take no other. The
  *			kernel has to find that out, on each QP; no switch tells it.
  *	--after CASE	start behind this case, say because it took the kernel down
  *

@@ -75,7 +75,7 @@ struct frame {
 };
 
 /*
- * The peer is as Linux 6.2 to 7.2 (--legacy-icrc): it sends FLUSH with the legacy ICRC, and takes no
+ * The peer is as Linux 6.2 to 7.3 (--legacy-icrc): it sends FLUSH with the legacy ICRC, and takes no
  * other.  The kernel has to find that out.
  */
 extern bool peer_legacy_icrc;

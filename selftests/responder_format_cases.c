@@ -44,7 +44,7 @@ CASE(flush, of_zero_based_window, "5 range", "VAs within a zero-based window sta
 	refused(_metadata, rig, rq, ROCE_AETH_NAK_ACCESS);
 }
 
-CASE(flush, icrc_legacy_is_accepted, "1 ICRC trap", "the ICRC of Linux 6.2 to 7.2 is accepted, too")
+CASE(flush, icrc_legacy_is_accepted, "1 ICRC trap", "the ICRC of Linux 6.2 to 7.3 is accepted, too")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = flush_range(rig), answer = model_execute(rig, &rig->flow, &rq);

@@ -116,7 +116,7 @@ struct roce_atomic_ack_eth {
 __u32 roce_icrc(const void *ip, size_t len);
 
 /*
- * What Linux 6.2 to 7.2 puts there instead if the packet is a FLUSH: its CRC runs over the BTH and
+ * What Linux 6.2 to 7.3 puts there instead if the packet is a FLUSH: its CRC runs over the BTH and
  * all that follows a second time.
  */
 __u32 roce_icrc_legacy(const void *ip, size_t len);

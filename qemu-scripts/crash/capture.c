@@ -75,7 +75,7 @@ static uint32_t icrc(const uint8_t *head, size_t head_length, const uint8_t *udp
 	return crc32(crc, udp + UDP_HEADER + BTH_BYTES, length - UDP_HEADER - BTH_BYTES);
 }
 
-/* True if a target takes the packet; a FLUSH of Linux 6.2 to 7.2 has a second run in its ICRC. */
+/* True if a target takes the packet; a FLUSH of Linux 6.2 to 7.3 has a second run in its ICRC. */
 static bool icrc_is_good(const uint8_t *head, size_t head_length, const uint8_t *udp, size_t length)
 {
 	const uint8_t *at = udp + length, *bth = udp + UDP_HEADER;
