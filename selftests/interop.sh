@@ -80,7 +80,7 @@ all_our_operations_mixed_at_a_stock_target() {
 # flushes PCAP: "SECONDS OPCODE ICRC" of each FLUSH in it and of the first answer to one, in order.
 flushes() {
 	paste -d ' ' <(tshark -r "$1" -Y "$2" -T fields -e frame.time_relative -e infiniband.bth.opcode 2>/dev/null) \
-		<(tshark -r "$1" -Y "$2" -F pcap -w - 2>/dev/null >"$work/flush.pcap" && icrc pcap "$work/flush.pcap" | awk '{ print $NF }')
+		<(tshark -r "$1" -Y "$2" -F pcap -w - 2>/dev/null >"$work/flush.pcap" && "$root/build/selftests/icrc" pcap "$work/flush.pcap" | awk '{ print $NF }')
 }
 
 # A FLUSH with nothing behind it: a time-out tells that the peer does not understand it.  Then the QP knows.
