@@ -49,12 +49,13 @@ every_figure_is_there() {
 a_has_one_round_trip() { method a '.round_trips == 1 and .packets == (if .size == 64 then 5 else 8 end)'; }
 b_has_two_round_trips() { method b '.round_trips == 2 and .packets == (if .size == 64 then 6 else 9 end)'; }
 c_has_four_round_trips() { method c '.round_trips == 4 and .packets == (if .size == 64 then 8 else 11 end)'; }
-d_has_one_round_trip() { method d '.round_trips == 1 and .packets == (if .size == 64 then 7 else 10 end)'; }
+# Of its first append the WRITE asks for an ACK: the queue pair does not know yet how the peer takes a FLUSH.
+d_has_one_round_trip() { method d '.round_trips == 1 and (.packets | floor) == (if .size == 64 then 7 else 10 end)'; }
 
 # Ethernet 14, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, FETH 4, AETH 4: WRITE 138, ACK 62, FLUSH 78, ATOMIC WRITE 82
 d_has_the_bytes_of_its_packets() {
 	holds '.kernels[0].cases[] | select(.set == "append" and .method == "d" and .size == 64) |
-		.bytes == 138 + 78 + 82 + 78 + 3 * 62'
+		.bytes - (138 + 78 + 82 + 78 + 3 * 62 + (.packets - 7) * 62) | fabs < 0.01'
 }
 
 every_plot_is_there() {
