@@ -495,7 +495,11 @@ TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
 /* ---- A QP that binds windows when it is destroyed ---- */
 
 #define WINDOWS		8
-#define BINDS		2048	/* each followed by an invalidation, which waits for all before it, but the last */
+/*
+ * So many are posted at once that the call which posts them leaves most to the tasklet.  Each is followed by an
+ * invalidation, which waits for all before it, but the last ones.
+ */
+#define BINDS		8192
 #define BINDS_PER_WC	32
 #define MOST_ROUNDS	5000
 #define SOON_MS		10000	/* what is being done may come to its end before */
