@@ -76,7 +76,7 @@ static struct rdma_cm_id *resolve(const char *address)
 	return id;
 }
 
-/* Only an extended queue pair has FLUSH and ATOMIC WRITE, and each must be asked for. */
+/* ibv_wr_flush() and ibv_wr_atomic_write() want an extended queue pair, which names what it will post. */
 static void create_qp(struct log *log)
 {
 	struct ibv_qp_init_attr_ex attr = {
@@ -161,8 +161,9 @@ static bool completed(struct log *log, enum ibv_wc_opcode opcode)
  * @pointer, to @pointer_where: four requests in one post, with no waiting in between.
  *
  * The order holds although nothing is waited for: ATOMIC WRITE takes effect only after the FLUSH
- * before it, so the pointer is never durable before what it points to.  The only completion is that
- * of the last FLUSH; with it, all is durable.
+ * before it, so the pointer is never durable before what it points to.  Each FLUSH speaks for the
+ * bytes that it names and no others: the first for the data, the second for the pointer.  The only
+ * completion is that of the second; FLUSHes are executed in order, so with it both are durable.
  */
 static void publish(struct log *log, __u64 where, const void *data, size_t size, __u32 lkey,
 		    __u64 pointer_where, const void *pointer)
