@@ -109,7 +109,7 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 
 .PHONY: demo test smoke
 demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check
-	@selftests/demo.sh
+	@selftests/examples/demo.sh
 test: kernel rdma-core iproute2 stock-iproute2 selftests ## all tests
 	@selftests/run-tests
 smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
@@ -183,11 +183,11 @@ submission-iproute2: $(IP_TREE)/.git
 
 .PHONY: bench
 bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: that kernel beside ours; ROUNDS=N
-	@selftests/bench.sh $(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %)
+	@selftests/bench/bench.sh $(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %)
 
 .PHONY: mutants
 mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': in these), see that tests notice
-	@selftests/mutants.sh $(MUTANTS)
+	@selftests/run-mutants $(MUTANTS)
 
 .PHONY: interop stock-rdma-core
 interop: kernel rdma-core stock-rdma-core selftests ## with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../selftests/crc32.h"
-#include "../../selftests/roce.h"
+#include "../../selftests/rdma/rxe_mpe_crc32.h"
+#include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "capture.h"
 
 #define ETHERTYPE_IPV4	0x0800

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../selftests/prng.h"
-#include "../../selftests/roce.h"
+#include "../../selftests/verbs/prng.h"
+#include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "util.h"
 
 #define IP		14	/* behind Ethernet */

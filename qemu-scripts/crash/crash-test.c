@@ -16,8 +16,8 @@
 
 #include <kselftest_harness.h>
 
-#include "../../selftests/crc32.h"
-#include "../../selftests/roce.h"
+#include "../../selftests/rdma/rxe_mpe_crc32.h"
+#include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "checker.h"
 #include "explain.h"
 

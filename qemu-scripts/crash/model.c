@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../selftests/roce.h"
+#include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "model.h"
 
 /* So many are made one by one; of more, a sample. */

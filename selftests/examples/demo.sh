@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# demo.sh [RECORDS]: a crash-safe remote log, from the first append to the check after a power cut.
+#
+#	initiator                                    target
+#	remote-log-append  ---- Soft-RoCE ---->  remote-log-target
+#	lines of MAINTAINERS                     /dev/dax0.0 on an NVDIMM
+#
+# When RECORDS have been acknowledged, the target's power fails, in the midst of appends: its guest is powered
+# off hard, and what was not durable is lost by chance.  It boots again on the same NVDIMM, and
+# remote-log-check compares what is there with the text, byte for byte.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=qemu-scripts/run-folder.sh
+. "$root/qemu-scripts/run-folder.sh"
+# shellcheck source=selftests/examples/log-guests.sh
+. "$here/log-guests.sh"
+text=$root/build/${BASE:-v6.1}/src/MAINTAINERS
+records=${1:-5000}
+spare=10000
+
+die() { echo "demo: error: $*" >&2; exit 1; }
+step() { printf '\n== %s\n' "$*"; }
+
+check_input() {
+	local program
+	[[ $records =~ ^[1-9][0-9]*$ ]] || die "'$records' is not a number of records: demo.sh [RECORDS]"
+	[[ -r $text ]] || die "there is no $text: run \`make kernel\`"
+	# It must not be at the end when the power fails.
+	((records + spare <= $(wc -l <"$text"))) || die "$records records? $text has $(wc -l <"$text") lines"
+	for program in remote-log-target remote-log-append remote-log-check; do
+		[[ -x $root/build/selftests/$program ]] ||
+			die "there is no build/selftests/$program: run \`make selftests\`"
+	done
+	type -P tshark >/dev/null || die "there is no tshark: run \`make deps\`"
+}
+
+# "OPCODE PSN" of each RoCE packet that the initiator sent or got, in order
+packets() {
+	tshark -r "$(echo "$folder"/*-append/client.pcap)" -Y infiniband -T fields -E separator=' ' \
+		-e infiniband.bth.opcode -e infiniband.bth.psn 2>"$folder/tshark.log" ||
+		die "tshark cannot read the capture: $(<"$folder/tshark.log")"
+}
+
+opcode_name() {
+	case $1 in
+	10) echo "RDMA WRITE ONLY" ;;
+	12) echo "RDMA READ REQUEST" ;;
+	16) echo "RDMA READ RESPONSE ONLY (answers READ, FLUSH and ATOMIC WRITE)" ;;
+	17) echo "ACKNOWLEDGE" ;;
+	28) echo "FLUSH" ;;
+	29) echo "ATOMIC WRITE" ;;
+	100) echo "UD SEND ONLY (connection manager)" ;;
+	*) printf 'opcode 0x%02x\n' "$1" ;;
+	esac
+}
+
+# An append has one round trip, and one more for each request that left only after the one before it
+# was answered, be it by chance.
+round_trips() {
+	awk '
+		$1 == 16 || $1 == 17 { answered[$2] }
+		($1 == 10 || $1 == 28 || $1 == 29) && !($2 in sent) {
+			sent[$2]
+			appends += $1 == 10
+			trips += $1 == 10 || ($2 + 16777215) % 16777216 in answered
+		}
+		END { printf "%.2f\n", trips / appends }'
+}
+
+# lost_words N: the N-th number of "the power failure took 12 words of 34 ..."
+lost_words() { tr -cs '0-9' ' ' <"$(echo "$folder"/*-append/lost)" | cut -d ' ' -f $(($1 + 1)); }
+
+row() { printf '%9s  %s\n' "$1" "$2"; }
+
+report() {
+	local count opcode trips
+	packets >"$folder/packets"
+	trips=$(round_trips <"$folder/packets")
+	row "$(acknowledged)" "records acknowledged, and found again after the power cut"
+	row "$(head -n "$(acknowledged)" "$text" | wc -c)" "bytes of text in them"
+	row "$trips" "round trips per append (4 if each step were waited for)"
+	row "$(lost_words 1)" "words lost to the power cut, of $(lost_words 2) that were not durable yet"
+	echo
+	echo "  packets  (the log itself is made the same way; what was on its way is sent again, in vain)"
+	cut -d ' ' -f 1 "$folder/packets" | sort -n | uniq -c | while read -r count opcode; do
+		row "$count" "$(opcode_name "$opcode")"
+	done
+	echo
+	echo "The guests ran on QEMU's accelerator $(sed -n 's/^accelerator //p' "$folder"/*-append/verdict)."
+	echo "An emulator's time is not real time: do not take anything here for a speed."
+	echo "What a power failure may take: Documentation/crash-model.rst.  What else it might have left here:"
+	echo "qemu-scripts/crash-states."
+	echo "All that was recorded: $folder"
+}
+
+check_input
+folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" demo)
+export RXE_OUT=$folder
+work=$folder/log
+mkdir "$work"
+
+echo "A crash-safe log in the persistent memory of another machine."
+echo "Each append is one post of four requests: WRITE record, FLUSH, ATOMIC WRITE tail, FLUSH."
+
+step "Two guests boot, and the initiator appends lines of MAINTAINERS to the target's log: $records, and some more"
+status=0
+log_pair append "$serve_log" "$(until_power_fails "$(append_lines "$text" $((records + spare)) "$records")")" \
+	2>&1 | tee "$folder/append" | sed -u '/^remote-log-append: /d; /^rxe-vm: fail: /d' || status=$?
+((status == 1)) || die "the initiator did not lose its target"
+grep -q "the power failure took" "$folder/append" || die "the power cut took nothing, and does not say why"
+step "The target's power is cut; $(acknowledged) records have been acknowledged"
+echo "It boots again on the same NVDIMM, and what is there is compared with the text."
+log_recovery check "$(check_log "$text" "$(acknowledged)")"
+step "Result"
+report

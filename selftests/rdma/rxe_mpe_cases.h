@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the cases of rxe_mpe_conformance are written with: the harness, and a line of documentation for each.
+ */
+#ifndef WIRE_TEST_H
+#define WIRE_TEST_H
+
+#include <endian.h>
+#include <kselftest_harness.h>
+
+#include "rxe_mpe_peer.h"
+#include "rxe_mpe_end.h"
+
+/* The FETH: a placement, or both of them, and REGION if it is not a range. */
+#define GLOBAL		ROCE_FETH_PLT_GLOBAL
+#define PERSISTENT	ROCE_FETH_PLT_PERSISTENT
+#define REGION		ROCE_FETH_SEL_MR
+
+/*
+ * Each case is a test of a fixture, multiplied by the fixture's rows if it has any.  Tests and
+ * rows say what they prove and which rule of the protocol demands it; `rxe_mpe_conformance --list` prints
+ * that.  The number before a rule tells where it belongs: 1 wire format, 2 user API, 3 order, credits
+ * and completion, 4 duplicates and retransmission, 5 rights, ranges and answers to bad requests.
+ */
+struct case_doc {
+	const char *name;	/* FIXTURE.TEST or FIXTURE.ROW */
+	const char *rule;
+	const char *proves;
+};
+
+#define CASE_DOC(fixture, part, rule_, proves_)						\
+	static const struct case_doc doc_##fixture##_##part = {				\
+		.name = #fixture "." #part, .rule = rule_, .proves = proves_,		\
+	};										\
+	static const struct case_doc *const doc_ptr_##fixture##_##part			\
+		__attribute__((used, section("case_docs"))) = &doc_##fixture##_##part
+
+#define CASE(fixture, test, rule, proves)						\
+	CASE_DOC(fixture, test, rule, proves);						\
+	TEST_F(fixture, test)
+
+#define ROW(fixture, row, rule, proves)							\
+	CASE_DOC(fixture, row, rule, proves);						\
+	FIXTURE_VARIANT_ADD(fixture, row)
+
+/* A SKIP within the harness' setup would let the test run. */
+#define SKIP_CASE(reason)	SKIP(_exit(255), reason)
+
+/* Of the ICRC nothing is said if it is the conforming one. */
+static const char *add_icrc(char words[WORDS_LEN], enum icrc icrc)
+{
+	size_t len = strlen(words);
+
+	if (icrc != ICRC_CONFORMING)
+		snprintf(words + len, WORDS_LEN - len, ", %s ICRC",
+			 icrc == ICRC_LEGACY ? "legacy" : "wrong");
+	return words;
+}
+
+static const char *words_with_icrc(const struct packet *packet, enum icrc icrc,
+				   char words[WORDS_LEN])
+{
+	packet_in_words(packet, words);
+	return add_icrc(words, icrc);
+}
+
+/* What the peer wants, to be compared with: */
+static const char *wanted_words(const struct packet *want, char words[WORDS_LEN])
+{
+	return words_with_icrc(want, peer_icrc(want->opcode), words);
+}
+
+/* what it got. */
+static const char *words_or_nothing(const struct frame *frame, bool got, char words[WORDS_LEN])
+{
+	struct packet packet;
+
+	if (!got)
+		return "nothing";
+	if (!frame_to_packet(frame, &packet))
+		return "a packet shorter than its headers";
+	return words_with_icrc(&packet, frame->icrc, words);
+}
+
+static void log_difference(struct __test_metadata *_metadata, const struct frame *want,
+			   const struct frame *got)
+{
+	size_t i;
+
+	for (i = 0; i < want->len; i++)
+		if (want->wire.roce[i] != got->wire.roce[i])
+			TH_LOG("byte %zu behind the UDP header is %02x, expected %02x", i,
+			       got->wire.roce[i], want->wire.roce[i]);
+}
+
+/*
+ * The next frame from the kernel is @want, every byte of it, with this ICRC; a credit count may be
+ * anything.
+ */
+static void expect_packet_with(struct __test_metadata *_metadata, const struct packet *want,
+			       enum icrc icrc)
+{
+	char want_words[WORDS_LEN], got_words[WORDS_LEN];
+	struct packet exact = *want;
+	struct frame frame, expected;
+	bool got = peer_recv_frame(&frame, ANSWER_MS);
+	struct packet packet;
+
+	ASSERT_STREQ(words_with_icrc(want, icrc, want_words),
+		     words_or_nothing(&frame, got, got_words));
+	frame_to_packet(&frame, &packet);
+	if ((want->syndrome & ROCE_AETH_KIND_MASK) == ROCE_AETH_ACK)
+		exact.syndrome = packet.syndrome;
+	packet_to_frame(&exact, &expected);
+	ASSERT_EQ(expected.len, frame.len);
+	ASSERT_EQ(0, memcmp(expected.wire.roce, frame.wire.roce, frame.len)) {
+		log_difference(_metadata, &expected, &frame);
+	}
+}
+
+static void expect_packet(struct __test_metadata *_metadata, const struct packet *want)
+{
+	expect_packet_with(_metadata, want, peer_icrc(want->opcode));
+}
+
+/* Damage that makes a receiver ignore any packet. */
+
+static void spoil_icrc(struct frame *frame)
+{
+	frame->icrc = ICRC_WRONG;
+}
+
+static void spoil_source(struct frame *frame)
+{
+	frame->wire.ip.saddr = htobe32(PEER_ADDR + 1);
+}
+
+static void spoil_pkey(struct frame *frame)
+{
+	frame->wire.bth.pkey = htobe16(0x1234);
+}
+
+static void spoil_version(struct frame *frame)
+{
+	frame->wire.bth.flags |= 1;
+}
+
+#endif /* WIRE_TEST_H */

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The kernel's end of the link, see rxe_mpe_end.h. */
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rxe_mpe_peer.h"
+#include "rxe_mpe_end.h"
+
+#define QUEUE_LEN	256
+#define DAX_ALIGN	(2ul << 20)
+
+const struct rxe_qp_config RXE_QP_DEFAULT = {
+	.type = IBV_QPT_RC,
+	.state = IBV_QPS_RTS,
+	.access = ACCESS_ALL,
+	.queue = QUEUE_LEN / 2,
+	.resources = 16,
+	.depth = 16,
+	.peer_psn = 0x1000,
+	.own_psn = 0x2000,
+	.timeout = 0,		/* none */
+	.retries = 7,
+	.rnr_retries = 7,
+};
+
+static struct ibv_context *open_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **device;
+	struct ibv_context *context = NULL;
+
+	if (!list)
+		err(1, "the list of RDMA devices");
+	for (device = list; *device; device++)
+		if (!strcmp(ibv_get_device_name(*device), RXE_DEVICE))
+			context = ibv_open_device(*device);
+	ibv_free_device_list(list);
+	if (!context)
+		errx(1, "cannot open RDMA device " RXE_DEVICE
+			" (is the rxe provider in libibverbs' path?)");
+	return context;
+}
+
+bool rxe_offers_verbs(void)
+{
+	const __u64 wanted = IB_UVERBS_DEVICE_FLUSH_GLOBAL | IB_UVERBS_DEVICE_ATOMIC_WRITE;
+	struct ibv_context *context = open_device();
+	struct ibv_device_attr_ex attr;
+
+	if (ibv_query_device_ex(context, NULL, &attr))
+		err(1, "the capabilities of " RXE_DEVICE);
+	ibv_close_device(context);
+	return (attr.device_cap_flags_ex & wanted) == wanted;
+}
+
+bool rxe_has_pmem(void)
+{
+	return !access(DAX_DEVICE, R_OK | W_OK);
+}
+
+static int find_gid(struct ibv_context *context)
+{
+	const __u8 gid[16] = {
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff,
+		RXE_ADDR >> 24, RXE_ADDR >> 16 & 0xff, RXE_ADDR >> 8 & 0xff, RXE_ADDR & 0xff,
+	};
+	struct ibv_gid_entry entry;
+	int i;
+
+	for (i = 0; !ibv_query_gid_ex(context, 1, i, &entry, 0); i++)
+		if (!memcmp(&entry.gid, gid, sizeof(gid)))
+			return i;
+	errx(1, RXE_DEVICE " has no GID for its IPv4 address");
+}
+
+static __u8 *map_memory(bool pmem)
+{
+	int dax = pmem ? open(DAX_DEVICE, O_RDWR) : -1;
+	void *memory;
+
+	if (pmem && dax < 0)
+		err(1, DAX_DEVICE);
+	memory = pmem ? mmap(NULL, DAX_ALIGN, PROT_READ | PROT_WRITE, MAP_SHARED, dax, 0) :
+			mmap(NULL, MEMORY_LEN, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		err(1, "memory for the test");
+	if (pmem)
+		close(dax);
+	return memory;
+}
+
+void rxe_open(struct rxe_end *end, bool pmem)
+{
+	end->context = open_device();
+	end->gid_index = find_gid(end->context);
+	end->pd = ibv_alloc_pd(end->context);
+	end->channel = ibv_create_comp_channel(end->context);
+	if (!end->pd || !end->channel)
+		err(1, "a protection domain, a completion channel");
+	end->cq = ibv_create_cq(end->context, QUEUE_LEN, NULL, end->channel, 0);
+	if (!end->cq)
+		err(1, "a completion queue");
+	end->memory = map_memory(pmem);
+	end->is_pmem = pmem;
+}
+
+/* The kernel destroys what was made through the context. */
+void rxe_close(struct rxe_end *end)
+{
+	ibv_close_device(end->context);
+	munmap(end->memory, end->is_pmem ? DAX_ALIGN : MEMORY_LEN);
+}
+
+struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access)
+{
+	return ibv_reg_mr(end->pd, end->memory + offset, len, access);
+}
+
+static struct ibv_qp *create_qp(struct rxe_end *end, const struct rxe_qp_config *config)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = config->type,
+		.send_cq = end->cq,
+		.recv_cq = end->cq,
+		.pd = end->pd,
+		.sq_sig_all = config->all_signaled,
+		.cap = {
+			.max_send_wr = config->queue, .max_send_sge = 1,
+			.max_recv_wr = 4, .max_recv_sge = 1,
+			.max_inline_data = 64,
+		},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp *qp;
+
+	if (config->type == IBV_QPT_RC)
+		attr.send_ops_flags |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+				       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+				       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+				       IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
+				       IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE;
+	qp = ibv_create_qp_ex(end->context, &attr);
+	if (!qp)
+		err(1, "a queue pair");
+	return qp;
+}
+
+static void modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int error = ibv_modify_qp(qp, attr, mask | IBV_QP_STATE);
+
+	errno = error;
+	if (error)
+		err(1, "a queue pair to state %d", attr->qp_state);
+}
+
+static void to_init(const struct rxe_qp_config *config, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = config->access,
+		.qkey = RXE_QKEY,
+	};
+
+	modify(qp, &attr, IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+	       (config->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+}
+
+static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
+		   __u32 peer_addr)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qp->peer_qpn,
+		.rq_psn = config->peer_psn,
+		.max_dest_rd_atomic = config->resources,
+		.min_rnr_timer = 1,
+		.ah_attr = {
+			.is_global = 1,
+			.port_num = 1,
+			.grh = { .hop_limit = 64, .sgid_index = end->gid_index },
+		},
+	};
+	int mask = 0;
+
+	peer_addr = htonl(peer_addr);
+	memset(&attr.ah_attr.grh.dgid.raw[10], 0xff, 2);
+	memcpy(&attr.ah_attr.grh.dgid.raw[12], &peer_addr, sizeof(peer_addr));
+	if (config->type != IBV_QPT_UD)
+		mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (config->type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	modify(qp->qp, &attr, mask);
+}
+
+static void to_rts(const struct rxe_qp_config *config, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = config->own_psn,
+		.timeout = config->timeout,
+		.retry_cnt = config->retries,
+		.rnr_retry = config->rnr_retries,
+		.max_rd_atomic = config->depth,
+	};
+	int mask = IBV_QP_SQ_PSN;
+
+	if (config->type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	modify(qp, &attr, mask);
+}
+
+static void connect_with_peer(struct rxe_end *end, const struct rxe_qp_config *config,
+			      struct rxe_qp *qp)
+{
+	qp->peer_qpn = peer_new_qpn();
+	if (config->state >= IBV_QPS_INIT)
+		to_init(config, qp->qp);
+	if (config->state >= IBV_QPS_RTR)
+		to_rtr(end, config, qp, PEER_ADDR);
+	if (config->state >= IBV_QPS_RTS)
+		to_rts(config, qp->qp);
+}
+
+void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
+{
+	qp->qp = create_qp(end, config);
+	connect_with_peer(end, config, qp);
+}
+
+void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
+{
+	rxe_modify_qp(qp, IBV_QPS_RESET);
+	connect_with_peer(end, config, qp);
+}
+
+void rxe_make_pair(struct rxe_end *end, const struct rxe_qp_config *both, struct rxe_qp pair[2])
+{
+	struct rxe_qp_config config[2] = { *both, *both };
+	int i;
+
+	config[1].own_psn = config[0].peer_psn;
+	config[1].peer_psn = config[0].own_psn;
+	for (i = 0; i < 2; i++) {
+		pair[i].qp = create_qp(end, &config[i]);
+		pair[!i].peer_qpn = pair[i].qp->qp_num;
+	}
+	for (i = 0; i < 2; i++) {
+		to_init(&config[i], pair[i].qp);
+		to_rtr(end, &config[i], &pair[i], RXE_ADDR);
+		to_rts(&config[i], pair[i].qp);
+	}
+}
+
+void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+
+	modify(qp->qp, &attr, 0);
+}
+
+void rxe_drain_qp(struct rxe_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+
+	modify(qp->qp, &attr, IBV_QP_EN_SQD_ASYNC_NOTIFY);
+}
+
+bool rxe_wait_drained(struct rxe_end *end, struct rxe_qp *qp, unsigned int ms)
+{
+	struct pollfd poll_events = { .fd = end->context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	bool drained;
+
+	while (poll(&poll_events, 1, ms * wait_scale()) == 1) {
+		if (ibv_get_async_event(end->context, &event))
+			err(1, "an asynchronous event");
+		drained = event.event_type == IBV_EVENT_SQ_DRAINED && event.element.qp == qp->qp;
+		ibv_ack_async_event(&event);
+		if (drained)
+			return true;
+	}
+	return false;
+}
+
+void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len)
+{
+	struct ibv_sge sge = { .addr = addr, .length = len, .lkey = mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	int error = ibv_post_recv(qp->qp, &wr, &bad);
+
+	errno = error;
+	if (error)
+		err(1, "a receive request");
+}
+
+/* Post the local operation that was begun on @qp, and wait for it. */
+static enum ibv_wc_status complete_local(struct rxe_end *end, struct rxe_qp *qp)
+{
+	int error = ibv_wr_complete(ibv_qp_to_qp_ex(qp->qp));
+	struct ibv_wc wc;
+
+	errno = error;
+	if (error)
+		err(1, "posting a local operation");
+	if (!rxe_wait_wc(end, &wc, ANSWER_MS))
+		errx(1, "no completion of a local operation");
+	return wc.status;
+}
+
+struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(end->pd, type == 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+
+	if (!mw)
+		err(1, "a memory window");
+	return mw;
+}
+
+bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
+		     __u64 addr, size_t len, unsigned int access)
+{
+	const struct ibv_mw_bind_info info = { mr, addr, len, access };
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
+	__u32 rkey = ibv_inc_rkey(mw->rkey);
+
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(qpx, mw, rkey, &info);
+	if (complete_local(end, qp) != IBV_WC_SUCCESS)
+		return false;
+	mw->rkey = rkey;
+	return true;
+}
+
+struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
+			   __u64 addr, size_t len, unsigned int access)
+{
+	struct ibv_mw *mw = rxe_alloc_mw(end, type);
+
+	if (!rxe_try_bind_mw(end, qp, mw, mr, addr, len, access))
+		errx(1, "cannot bind a memory window with access 0x%x", access);
+	return mw;
+}
+
+static enum ibv_wc_status local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
+
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_local_inv(qpx, rkey);
+	return complete_local(end, qp);
+}
+
+void rxe_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)
+{
+	if (local_invalidate(end, qp, rkey) != IBV_WC_SUCCESS)
+		errx(1, "cannot invalidate a memory window");
+}
+
+bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey)
+{
+	return local_invalidate(end, qp, rkey) != IBV_WC_SUCCESS;
+}
+
+bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms)
+{
+	struct pollfd poll_channel = { .fd = end->channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!ibv_poll_cq(end->cq, 1, wc)) {
+		if (ibv_req_notify_cq(end->cq, 0))
+			err(1, "asking for a completion event");
+		/* It may have come before the asking took effect. */
+		if (ibv_poll_cq(end->cq, 1, wc))
+			return true;
+		if (poll(&poll_channel, 1, ms * wait_scale()) != 1)
+			return false;
+		if (ibv_get_cq_event(end->channel, &cq, &context))
+			err(1, "a completion event");
+		ibv_ack_cq_events(cq, 1);
+	}
+	return true;
+}
+
+#define COUNTERS	"/sys/class/infiniband/" RXE_DEVICE "/ports/1/hw_counters/"
+
+unsigned long long rxe_counter(const char *name)
+{
+	unsigned long long value;
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), COUNTERS "%s", name);
+	file = fopen(path, "r");
+	if (!file)
+		err(1, "the kernel's rxe has no counter %s: %s", name, path);
+	if (fscanf(file, "%llu", &value) != 1)
+		errx(1, "%s holds no number", path);
+	fclose(file);
+	return value;
+}
+
+/* The kernel answers with the numbers of a moment before if it was asked just then. */
+unsigned long long rxe_wait_counter(const char *name, unsigned long long value, unsigned int ms)
+{
+	unsigned long long now = rxe_counter(name);
+
+	for (ms *= wait_scale(); now < value && ms; ms--) {
+		poll(NULL, 0, 1);
+		now = rxe_counter(name);
+	}
+	return now;
+}

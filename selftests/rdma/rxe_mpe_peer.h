@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The raw end of the link: a peer that puts any bytes into RoCEv2 frames, and so sends what no
+ * kernel would send and answers what no kernel would answer.
+ *
+ *	rxe under test --- rxe_end ===veth=== raw_end --- AF_PACKET, this file
+ *	 (init_net)       198.18.0.1         198.18.0.2   (a network namespace of its own)
+ *
+ * A packet is written as a struct packet (fields, sound unless a case spoils them), turned into a
+ * struct frame (bytes, which a case may spoil further) and sent; what comes in goes the other way.
+ */
+#ifndef PEER_H
+#define PEER_H
+
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+
+#include "rxe_mpe_roce.h"
+
+#define RXE_DEVICE	"mpe_rxe"
+#define RXE_ADDR	0xc6120001u	/* 198.18.0.1, of the range for benchmarks */
+#define PEER_ADDR	0xc6120002u
+
+/* The opcodes' two highest bits of five to eight: the service.  Those of struct packet are RC's. */
+#define ROCE_SERVICE_UC	0x20
+#define ROCE_SERVICE_RD	0x40
+#define ROCE_SERVICE_UD	0x60
+
+#define PACKET_MAX_PAYLOAD	2048
+
+struct packet {
+	/* BTH */
+	__u8		opcode;
+	__u8		pad;		/* bytes of it are sent, too */
+	bool		ack_req;
+	__u32	qpn;
+	__u32	psn;
+	/* FETH */
+	__u32	placement;	/* ROCE_FETH_*: PLT and SEL in one */
+	/* RETH, AtomicETH */
+	__u64	va;
+	__u32	rkey;
+	__u32	dmalen;
+	__u64	swap_or_add;
+	__u64	compare;
+	/* AETH, AtomicAckETH */
+	__u8		syndrome;
+	__u32	msn;
+	__u64	orig;
+
+	size_t		payload_len;	/* without pad */
+	__u8		payload[PACKET_MAX_PAYLOAD];
+};
+
+enum icrc {
+	ICRC_OF_RUN,	/* what peer_icrc() says */
+	ICRC_CONFORMING,
+	ICRC_LEGACY,
+	ICRC_WRONG,
+};
+
+struct frame {
+	size_t		len;		/* from the BTH to the ICRC, which is not counted */
+	enum icrc	icrc;		/* what to send; as received: never ICRC_OF_RUN */
+	struct {
+		struct ethhdr	eth;
+		struct iphdr	ip;
+		struct udphdr	udp;
+		union {
+			struct roce_bth	bth;
+			__u8		roce[PACKET_MAX_PAYLOAD + 128];
+		};
+	} __attribute__((packed)) wire;
+};
+
+/*
+ * The peer is as Linux 6.2 to 7.3 (--legacy-icrc): it sends FLUSH with the legacy ICRC, and takes no
+ * other.  The kernel has to find that out.
+ */
+extern bool peer_legacy_icrc;
+
+/* What a packet with @opcode has to have, in both directions, for the peer of this run. */
+enum icrc peer_icrc(__u8 opcode);
+
+/* Make the link and the device RXE_DEVICE.  They go when the process and its children are gone. */
+void peer_open(void);
+
+/*
+ * QP numbers of the peer, new ones for each test: what an earlier test left behind is never heard.
+ */
+__u32 peer_new_qpn(void);
+void peer_forget_qpns(void);
+
+void packet_to_frame(const struct packet *packet, struct frame *frame);
+/* False if @frame is shorter than its headers. */
+bool frame_to_packet(const struct frame *frame, struct packet *packet);
+/* The bytes of the headers of RC @opcode, BTH included; 0: no such opcode. */
+size_t headers_len(__u8 opcode);
+
+void peer_send_frame(struct frame *frame);
+void peer_send(const struct packet *packet);
+
+/*
+ * The next frame for a QP number of this test.  False: none came within @ms milliseconds (scaled by
+ * wait_scale()).
+ */
+bool peer_recv_frame(struct frame *frame, unsigned int ms);
+
+/*
+ * From now on what the kernel sends waits in its network device, but for some STALLED_BYTES.  The end of the
+ * stall drops what waits; it does no harm where there is none.
+ */
+#define STALLED_BYTES	1600
+void peer_stall_link(void);
+/* From now on the kernel's network device refuses what it is given to send, and says so. */
+void peer_choke_link(void);
+/* The end of both. */
+void peer_end_stall(void);
+
+/* Deadlines are this many times longer: KSFT_TIMEOUT_SCALE, for emulated and debug kernels. */
+unsigned int wait_scale(void);
+#define ANSWER_MS	3000
+
+/* What a case expects and what it got are compared, and shown, in words. */
+#define WORDS_LEN	160
+const char *packet_in_words(const struct packet *packet, char words[WORDS_LEN]);
+
+/* PSNs and MSNs count in 24 bits. */
+static inline __u32 psn_add(__u32 psn, int n)
+{
+	return (psn + n) & ROCE_24BITS;
+}
+
+#endif /* PEER_H */

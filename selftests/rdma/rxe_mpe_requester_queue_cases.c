@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernel as requester: what becomes of requests that are not answered yet when one behind them
+ * fails, when the QP is drained, when one of them found no receiver.
+ */
+#include "rxe_mpe_requester.h"
+#include "rxe_mpe_send_ring.h"
+
+/* ---- A request that cannot be sent, behind one that is not answered ---- */
+
+enum failure { BAD_ADDRESS, BAD_LKEY, BAD_BIND, BAD_OPCODE };
+
+FIXTURE_VARIANT(failing_behind) {
+	struct wr (*make)(void);
+	enum failure failure;
+};
+
+FIXTURE(failing_behind) {
+	struct client client;
+	struct send_ring ring;
+};
+
+FIXTURE_SETUP(failing_behind)
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	struct client *client = &self->client;
+
+	client_open(client, &RXE_QP_DEFAULT);
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	send_ring_open(&self->ring);
+}
+
+FIXTURE_TEARDOWN(failing_behind)
+{
+	client_close(&self->client);
+}
+
+ROW(failing_behind, write, "3 completion", "a WRITE") { wr_write, BAD_ADDRESS };
+ROW(failing_behind, send, "3 completion", "a SEND") { wr_send, BAD_ADDRESS };
+ROW(failing_behind, read, "3 completion", "a READ") { wr_read, BAD_ADDRESS };
+ROW(failing_behind, fetch_add, "3 completion", "a FETCH ADD") { wr_fetch_add, BAD_ADDRESS };
+ROW(failing_behind, flush, "3 completion", "a FLUSH") { wr_flush, BAD_ADDRESS };
+ROW(failing_behind, atomic_write, "3 completion", "an ATOMIC WRITE") {
+	wr_atomic_write, BAD_ADDRESS };
+ROW(failing_behind, write_then_bad_lkey, "3 completion", "a WRITE, and an L_Key of no region") {
+	wr_write, BAD_LKEY };
+ROW(failing_behind, write_then_bad_bind, "3 completion", "a WRITE, and a bind of nothing") {
+	wr_write, BAD_BIND };
+ROW(failing_behind, flush_then_bad_bind, "3 completion", "a FLUSH, and a bind of nothing") {
+	wr_flush, BAD_BIND };
+ROW(failing_behind, write_then_bad_opcode, "3 completion", "a WRITE, and an opcode of no verb") {
+	wr_write, BAD_OPCODE };
+ROW(failing_behind, flush_then_bad_opcode, "3 completion", "a FLUSH, and an opcode of no verb") {
+	wr_flush, BAD_OPCODE };
+
+/* Post what fails, and how; IBV_WC_SUCCESS: by some error, which one is not the matter here. */
+static enum ibv_wc_status post_failing(struct __test_metadata *_metadata, struct client *client,
+				       const struct send_ring *ring, enum failure failure)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	const struct ibv_mw_bind_info nothing = { client->mr, 0, 0, 0 };
+	enum ibv_wc_status status = IBV_WC_LOC_PROT_ERR;
+	struct wr wr = wr_write();
+	struct ibv_mw *mw;
+
+	ibv_wr_start(qpx);
+	switch (failure) {
+	case BAD_ADDRESS:
+		wr.outside = true;
+		build_on(client, &client->line, &wr);
+		break;
+	case BAD_LKEY:
+		status = IBV_WC_SUCCESS;
+		build_on(client, &client->line, &wr);
+		ibv_wr_set_sge(qpx, client->mr->lkey + (100 << 8),
+			       (uintptr_t)client->end.memory, wr.len);
+		break;
+	case BAD_BIND:
+		status = IBV_WC_MW_BIND_ERR;
+		mw = ibv_alloc_mw(client->end.pd, IBV_MW_TYPE_2);
+		ASSERT_NE(NULL, mw);
+		qpx->wr_id = ++client->line.id;
+		ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &nothing);
+		break;
+	case BAD_OPCODE:
+		status = IBV_WC_LOC_QP_OP_ERR;
+		build_on(client, &client->line, &wr);
+		send_ring_slot(ring, ring->queue->producer_index)->wr.opcode = 0xff;
+		break;
+	}
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	return status;
+}
+
+/* @rq is answered; it succeeds, the next one fails, the last one is flushed. */
+static void expect_failure_behind(struct __test_metadata *_metadata, struct client *client,
+				  const struct packet *rq, enum ibv_wc_status failure)
+{
+	respond(client, rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_failure(_metadata, client, 2, failure);
+	expect_wc(_metadata, client, 3, IBV_WC_WR_FLUSH_ERR);
+	expect_silence(_metadata, client);
+}
+
+CASE(failing_behind, answered, "3 completion",
+     "the answer comes after the failure: success, the error, the rest is flushed")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, variant->make());
+	enum ibv_wc_status failure = post_failing(_metadata, client, &self->ring,
+						  variant->failure);
+
+	post(_metadata, client, wr_write());
+	expect_failure_behind(_metadata, client, &rq, failure);
+}
+
+CASE(failing_behind, lost, "4 retransmission",
+     "no answer before the time-out: sent again; then success, the error, the rest is flushed")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, variant->make());
+	enum ibv_wc_status failure = post_failing(_metadata, client, &self->ring,
+						  variant->failure);
+
+	post(_metadata, client, wr_write());
+	expect_retransmission(_metadata, &rq, 1);
+	expect_retransmission(_metadata, &rq, 1);
+	expect_failure_behind(_metadata, client, &rq, failure);
+}
+
+CASE(failing_behind, nak_psn, "4 retransmission",
+     "a NAK PSN sequence for it: sent again; then success, the error, the rest is flushed")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct client *client = &self->client;
+	enum ibv_wc_status failure;
+	struct packet rq;
+
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	send_ring_open(&self->ring);
+	rq = post_and_expect(_metadata, client, variant->make());
+	failure = post_failing(_metadata, client, &self->ring, variant->failure);
+	post(_metadata, client, wr_write());
+	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
+	expect_retransmission(_metadata, &rq, 1);
+	expect_failure_behind(_metadata, client, &rq, failure);
+}
+
+CASE(failing_behind, for_good, "4 retransmission",
+     "never answered, with one retry: RETRY_EXC_ERR for it, all behind it is flushed")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
+	struct client *client = &self->client;
+	struct packet rq;
+	__u64 id;
+
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	send_ring_open(&self->ring);
+	rq = post_and_expect(_metadata, client, variant->make());
+	post_failing(_metadata, client, &self->ring, variant->failure);
+	post(_metadata, client, wr_write());
+	expect_retransmission(_metadata, &rq, 1);
+	expect_wc(_metadata, client, 1, IBV_WC_RETRY_EXC_ERR);
+	for (id = 2; id <= 3; id++)
+		expect_failure(_metadata, client, id, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
+/* ---- SEND without a receive request ---- */
+
+PATIENT_FIXTURE(rnr)
+
+CASE(rnr, failing_behind, "4 retransmission",
+     "RNR NAK for a SEND with a failure behind it: sent again; then success, and the error")
+{
+	struct client *client = &self->client;
+	struct wr bad = wr_write();
+	struct packet rq;
+
+	bad.outside = true;
+	rq = post_and_expect(_metadata, client, wr_send());
+	post(_metadata, client, bad);
+	post(_metadata, client, wr_write());
+	acknowledge(client, &rq, ROCE_AETH_RNR_NAK | 1);
+	expect_packet(_metadata, &rq);
+	expect_failure_behind(_metadata, client, &rq, IBV_WC_LOC_PROT_ERR);
+}
+
+/* Answers of before keep coming while the kernel waits for the time that the RNR NAK says, and ends to wait. */
+static void expect_amid_old_answers(struct __test_metadata *_metadata,
+				    const struct packet old[2], const struct packet *rq)
+{
+	char want[WORDS_LEN], got[WORDS_LEN];
+	struct frame frame;
+	unsigned int i;
+
+	for (i = 0; i < 100000 && !peer_recv_frame(&frame, 0); i++)
+		peer_send(&old[i & 1]);
+	ASSERT_LT(i, 100000);
+	ASSERT_STREQ(wanted_words(rq, want), words_or_nothing(&frame, true, got));
+	ASSERT_EQ(0, memcmp(frame.wire.roce + headers_len(rq->opcode), rq->payload,
+			    rq->payload_len));
+}
+
+CASE(rnr, amid_answers, "4 retransmission",
+     "the kernel begins again while answers come in: each request keeps its PSN, none is left out")
+{
+	struct client *client = &self->client;
+	struct packet rq[4], old[2];
+	int i, round;
+
+	for (round = 0; round < 30; round++) {
+		rq[0] = post_and_expect(_metadata, client, wr_write());
+		rq[1] = post_and_expect(_metadata, client, wr_flush());
+		rq[2] = post_and_expect(_metadata, client, wr_send());
+		rq[3] = post_and_expect(_metadata, client, wr_atomic_write());
+		for (i = 0; i < 2; i++) {
+			old[i] = response(client, &rq[i]);
+			peer_send(&old[i]);
+			expect_wc(_metadata, client, 4 * round + i + 1, IBV_WC_SUCCESS);
+		}
+		/* 1: the shortest time */
+		acknowledge(client, &rq[2], ROCE_AETH_RNR_NAK | 1);
+		expect_amid_old_answers(_metadata, old, &rq[2]);
+		expect_packet(_metadata, &rq[3]);
+		respond(client, &rq[2]);
+		respond(client, &rq[3]);
+		expect_successes(_metadata, client, 4 * round + 3);
+	}
+	expect_silence(_metadata, client);
+}
+
+/* ---- SQD ---- */
+
+FIXTURE_VARIANT(drain) {
+	struct wr (*make)(void);
+};
+
+PATIENT_FIXTURE(drain)
+
+ROW(drain, write, "3 SQD", "a WRITE") { wr_write };
+ROW(drain, send, "3 SQD", "a SEND") { wr_send };
+ROW(drain, read, "3 SQD", "a READ") { wr_read };
+ROW(drain, fetch_add, "3 SQD", "a FETCH ADD") { wr_fetch_add };
+ROW(drain, flush, "3 SQD", "a FLUSH") { wr_flush };
+ROW(drain, atomic_write, "3 SQD", "an ATOMIC WRITE") { wr_atomic_write };
+
+static void expect_drained(struct __test_metadata *_metadata, struct client *client)
+{
+	ASSERT_TRUE(rxe_wait_drained(&client->end, &client->line.qp, ANSWER_MS)) {
+		TH_LOG("no event IBV_EVENT_SQ_DRAINED");
+	}
+}
+
+static void expect_not_drained(struct __test_metadata *_metadata, struct client *client)
+{
+	expect_silence(_metadata, client);
+	ASSERT_FALSE(rxe_wait_drained(&client->end, &client->line.qp, 0)) {
+		TH_LOG("IBV_EVENT_SQ_DRAINED, but something is not answered");
+	}
+}
+
+/* All that was posted has completed.  The QP goes on in RTS. */
+static void works_on(struct __test_metadata *_metadata, struct client *client)
+{
+	struct packet rq;
+
+	rxe_modify_qp(&client->line.qp, IBV_QPS_RTS);
+	rq = post_and_expect(_metadata, client, wr_flush());
+	respond(client, &rq);
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
+CASE(drain, outstanding, "3 SQD",
+     "SQD while it is not answered: drained when it is, with an event; in RTS the QP works on")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, variant->make());
+
+	rxe_drain_qp(&client->line.qp);
+	expect_not_drained(_metadata, client);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}
+
+CASE(drain, last_of_two, "3 SQD", "of two not answered, the answer to the last one makes it drained")
+{
+	struct client *client = &self->client;
+	struct packet rq[2];
+
+	rq[0] = post_and_expect(_metadata, client, wr_flush());
+	rq[1] = post_and_expect(_metadata, client, variant->make());
+	rxe_drain_qp(&client->line.qp);
+	respond(client, &rq[0]);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_not_drained(_metadata, client);
+	respond(client, &rq[1]);
+	expect_wc(_metadata, client, 2, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}
+
+CASE(drain, answered_at_once, "3 SQD", "of two not answered, the answer to the last one is for both")
+{
+	struct client *client = &self->client;
+	struct packet rq;
+
+	post_and_expect(_metadata, client, wr_write());
+	rq = post_and_expect(_metadata, client, variant->make());
+	rxe_drain_qp(&client->line.qp);
+	client->line.msn++;
+	respond(client, &rq);
+	expect_successes(_metadata, client, 1);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}
+
+CASE(drain, posted_in_sqd, "3 SQD", "what is posted in SQD waits for RTS, and then goes out by itself")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, wr_flush());
+
+	rxe_drain_qp(&client->line.qp);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	rq = post(_metadata, client, variant->make());
+	expect_silence(_metadata, client);
+	rxe_modify_qp(&client->line.qp, IBV_QPS_RTS);
+	expect_packet(_metadata, &rq);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 2, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
+CASE(drain, lost, "4 retransmission",
+     "lost, it is sent again in SQD, too: not drained before it is answered")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	struct client *client = &self->client;
+	struct packet rq;
+
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	rq = post_and_expect(_metadata, client, variant->make());
+	rxe_drain_qp(&client->line.qp);
+	expect_retransmission(_metadata, &rq, 1);
+	expect_retransmission(_metadata, &rq, 1);
+	expect_not_drained(_metadata, client);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}
+
+CASE(drain, nak_psn, "4 retransmission",
+     "a NAK PSN sequence for it in SQD: sent again; not drained before it is answered")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, variant->make());
+
+	rxe_drain_qp(&client->line.qp);
+	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
+	expect_retransmission(_metadata, &rq, 1);
+	expect_not_drained(_metadata, client);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}
+
+PATIENT_FIXTURE(drain_of)
+
+CASE(drain_of, nothing, "3 SQD", "SQD with nothing outstanding: drained at once, as often as asked")
+{
+	struct client *client = &self->client;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		rxe_drain_qp(&client->line.qp);
+		expect_drained(_metadata, client);
+		works_on(_metadata, client);
+	}
+}
+
+CASE(drain_of, nothing_new, "3 SQD", "SQD of a QP that has never sent anything: drained at once")
+{
+	struct client *client = &self->client;
+
+	line_open(client, &client->line, &RXE_QP_DEFAULT);
+	rxe_drain_qp(&client->line.qp);
+	expect_drained(_metadata, client);
+	rxe_modify_qp(&client->line.qp, IBV_QPS_RTS);
+	line_meet(client, &client->line);
+}
+
+CASE(drain_of, without_a_credit, "3 SQD",
+     "what had no credit before SQD is not sent in SQD, and need not be for drained; in RTS it is")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct client *client = &self->client;
+	struct packet rq[2];
+
+	config.depth = 1;
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	rq[0] = post_and_expect(_metadata, client, wr_read());
+	rq[1] = post(_metadata, client, wr_atomic_write());
+	rxe_drain_qp(&client->line.qp);
+	respond(client, &rq[0]);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	expect_silence(_metadata, client);
+	rxe_modify_qp(&client->line.qp, IBV_QPS_RTS);
+	expect_packet(_metadata, &rq[1]);
+	respond(client, &rq[1]);
+	expect_wc(_metadata, client, 2, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
+CASE(drain_of, sixteen, "3 SQD", "16 not answered, of all kinds, answered one by one")
+{
+	struct client *client = &self->client;
+	struct packet rq[16];
+	int i;
+
+	for (i = 0; i < 16; i++)
+		rq[i] = post_and_expect(_metadata, client, wr_of_depth(i));
+	rxe_drain_qp(&client->line.qp);
+	for (i = 0; i < 16; i++) {
+		expect_not_drained(_metadata, client);
+		respond(client, &rq[i]);
+		expect_wc(_metadata, client, i + 1, IBV_WC_SUCCESS);
+	}
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# ATOMIC WRITE beside Atomics, READ and the CPU on the same words (atomicity.c), and words within READs of all
+# lengths (read-words.c), in a guest with four CPUs.  With LONG=1 for sixteen times as long.
+#
+# With DEBUG=kcsan the kernel looks for data races of those who store to the words.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+
+# The Atomics are executed in rxe_responder().
+# shellcheck disable=SC2016 # for the guest's shell
+[[ ${DEBUG:-0} != kcsan ]] || watch_races='
+	for word in "!rxe_responder" "!rxe_atomic_write" whitelist on; do
+		echo "$word" >/sys/kernel/debug/kcsan || exit
+	done'
+
+# in_guest PROGRAM ARG...
+in_guest() {
+	"$root/qemu-scripts/rxe-vm" run --name "${1//_/-}" --cpus 4 --timeout 3600 -- sh -c "${before-}${watch_races-}"'
+		"$@" || exit
+		'"${behind-}" sh "$root/build/selftests/$1" "${@:2}"
+}
+
+# atomicity N ROUNDS [HOW]: N threads, and a reader
+atomicity() { in_guest atomicity "$@"; }
+
+# slowly PROGRAM ARG...: the kernel is slow on its words.  Else who does not take the lock that all have to take, or
+# reads a word in parts, would hardly ever be caught.
+slowly() {
+	local before behind
+	before="insmod $("$here/../modules/kernel-module" slow_words) || exit"
+	# shellcheck disable=SC2016 # for the guest's shell
+	behind='
+		hits=$(cat /sys/module/slow_words/parameters/hits)
+		echo "# slow $hits times"
+		[ "$hits" -gt 0 ]'
+	in_guest "$@" slow
+}
+
+# notices WORDS PROGRAM ARG...: what is wrong is seen, and told with these words
+notices() {
+	local said status=0
+	said=$(in_guest "${@:2}" 2>&1) || status=$?
+	echo "$said"
+	((status == 1)) || fail "status $status, not 1"
+	grep -q "$1" <<<"$said" || fail "it does not say: $1"
+}
+
+one_queue_pair_and_a_local_reader() { atomicity 1 $rounds; }
+four_queue_pairs_and_a_local_reader() { atomicity 4 $rounds; }
+
+the_same_when_the_kernel_is_slow_on_the_words() { slowly atomicity 4 $rounds; }
+
+a_torn_value_is_noticed() { notices 'word 0 is torn' atomicity 2 $rounds torn; }
+a_lost_update_is_noticed() {
+	notices 'word 0 goes back\|word 0: generation .* was stored\|word 0: an update was lost' atomicity 2 $rounds lost
+}
+data_behind_their_word_are_noticed() {
+	notices 'word 0: .* sees generation .*, but data of 0' atomicity 2 $rounds early
+}
+
+##############################################################################
+# Words within READs
+
+words_in_READs_are_whole_under_ATOMIC_WRITE() { slowly read-words atomic-write $reads; }
+words_in_READs_are_whole_under_FETCH_ADD() { slowly read-words fetch-add $reads; }
+words_in_READs_are_whole_under_CMP_SWAP() { slowly read-words cmp-swap $reads; }
+words_in_READs_are_whole_under_a_local_writer() { slowly read-words cpu $reads; }
+a_word_torn_in_a_READ_is_noticed() { notices 'looks found a torn word' read-words halves; }
+
+rounds=$((${LONG:-0} ? 8000 : 500)) reads=$((${LONG:-0} ? 16 : 1))
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	one_queue_pair_and_a_local_reader
+	four_queue_pairs_and_a_local_reader
+	the_same_when_the_kernel_is_slow_on_the_words
+	a_torn_value_is_noticed
+	a_lost_update_is_noticed
+	data_behind_their_word_are_noticed
+	words_in_READs_are_whole_under_ATOMIC_WRITE
+	words_in_READs_are_whole_under_FETCH_ADD
+	words_in_READs_are_whole_under_CMP_SWAP
+	words_in_READs_are_whole_under_a_local_writer
+	a_word_torn_in_a_READ_is_noticed
+)
+run_suite 1 "$@"

@@ -1,0 +1,325 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016 # many words here are for the guests' shells, or for a checker's
+#
+# crash-states: its engine on captures made by hand, with breaks of its own that must be noticed, and with
+# damaged recordings; then runs of the remote log in two guests: the right one is consistent in 10,000 states,
+# and each mistake of broken-log is found and called by its name.
+#
+# SEED=N repeats the samples; with LONG=1 there are ten times as many damaged recordings.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+# shellcheck source=qemu-scripts/run-folder.sh
+. "$root/qemu-scripts/run-folder.sh"
+PATH=$root/build/selftests:$PATH
+
+seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+kselftest=$root/build/${BASE:-v6.1}/src/tools/testing/selftests
+records=60
+
+# build FOLDER CFLAGS PROGRAM: of the sources in $work/tree, or here
+build() {
+	local tree=$root
+	[[ ! -d $work/tree ]] || tree=$work/tree
+	make -s -C "$tree/qemu-scripts/crash" OUTPUT="$1" CFLAGS="$2" KSELFTEST="$kselftest" "$1/$3"
+}
+
+##############################################################################
+# The engine
+
+the_engine_follows_captures_made_by_hand() {
+	build "$work/sanitized" "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" crash-test
+	ASAN_OPTIONS=detect_leaks=0 "$work/sanitized/crash-test" >"$work/out" 2>&1 || fail "$(<"$work/out")"
+	echo "# $(grep '^# Totals' "$work/out"), with sanitizers"
+	grep -q "^# Totals: pass:[1-9].* fail:0 .*skip:0 error:0" "$work/out"
+}
+
+each_break_of_the_engine_is_noticed() {
+	local mutant found
+	local -i n=0
+	for mutant in "$root"/qemu-scripts/crash/mutants/*.patch; do
+		rm -rf "$work/tree" "$work/mutant"
+		mkdir -p "$work/tree/qemu-scripts" "$work/tree/selftests"
+		cp -r "$root/qemu-scripts/crash" "$work/tree/qemu-scripts"
+		cp -r "$here"/../{rdma,verbs} "$work/tree/selftests"
+		patch -s -p1 -d "$work/tree/qemu-scripts/crash" <"$mutant" || fail "$mutant does not apply"
+		build "$work/mutant" -O1 crash-test
+		"$work/mutant/crash-test" >"$work/out" 2>&1 && fail "nobody notices ${mutant##*/}"
+		found=$(grep -m 1 '^not ok' "$work/out") || fail "${mutant##*/}: $(<"$work/out")"
+		echo "# ${mutant##*/}: $found"
+		n+=1
+	done
+	((n >= 4)) || fail "only $n mutants"
+}
+
+damaged_recordings_are_borne() {
+	local said
+	local -i count=$((${LONG:-0} ? 3000 : 300))
+	append none
+	echo "# SEED=$seed"
+	build "$work/sanitized" "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" crash-states
+	said=$("$root/build/crash/crash-fuzz" "$work/sanitized/crash-states" "$run" "$seed" $count) || fail "$said"
+	echo "# $said"
+	[[ $said == *": "[1-9]*" were refused"* ]] || fail "none was refused"
+}
+
+##############################################################################
+# The command
+
+# crash_states STATUS ARG...: what it says is in $said
+crash_states() {
+	local want=$1 status=0
+	shift
+	said=$("$root/qemu-scripts/crash-states" "$@" 2>&1) || status=$?
+	echo "crash-states $*"
+	echo "$said"
+	((status == want)) || fail "status $status, not $want"
+}
+
+says() { [[ $said == *"$1"* ]] || fail "it does not say: $1"; }
+
+# append MISTAKE: by broken-log; the folder of the run is in $run
+append() {
+	mkdir -p "$work/share"
+	seq -f "line %g, for crash-states" $records >"$work/text"
+	RXE_OUT=$work/out-$1 "$root/qemu-scripts/rxe-vm" pair --name "crash-$1" --kill-server --server-pmem 64M \
+		--client-share "$work/share" --server 'exec remote-log-target $RXE_ADDR /dev/dax0.0' \
+		--client "broken-log $1 \$RXE_PEER_ADDR $work/text $records $work/share/acknowledged" ||
+		fail "the program has to end well: that is the point"
+	run=$(readlink -f "$work/out-$1/latest")
+}
+
+the_right_program_is_consistent_in_10000_states() {
+	local -i began=$SECONDS
+	append none
+	echo "# SEED=$seed"
+	began=$SECONDS
+	crash_states 0 --states 10000 --seed "$seed" "$run" -- remote-log-survives "$work/text"
+	says "10000 states of"
+	says "held at the end what these requests explain, and nothing else had changed"
+	echo "# 10000 states in $((SECONDS - began)) s"
+	crash_states 0 --states 2000 --seed "$seed" --model ordered "$run" -- remote-log-survives "$work/text"
+}
+
+# finds MISTAKE RULE WHY...: within 2000 states, and says each of these
+finds() {
+	local mistake=$1 rule=$2 id
+	shift 2
+	append "$mistake"
+	echo "# SEED=$seed"
+	crash_states 1 --states 2000 --seed "$seed" "$run" -- remote-log-survives "$work/text" "$rule"
+	while (($#)); do
+		# shellcheck disable=SC2053 # a pattern
+		[[ $said == *$1* ]] || fail "it does not say: $1"
+		shift
+	done
+	echo "# $(grep -m 1 ' states of ' <<<"$said")"
+	echo "# $(grep -m 1 'Why:' <<<"$said")"
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p;' <<<"$said" | head -n 1)
+	state_can_be_made_again "$id" "$rule"
+	state_is_drawn "$id"
+}
+
+state_can_be_made_again() {
+	local kept=$run/crash-states/$1
+	mv "$kept/image" "$work/image"
+	crash_states 1 --replay "$1" "$run" -- remote-log-survives "$work/text" "$2"
+	cmp "$kept/image" "$work/image" || fail "another image"
+}
+
+state_is_drawn() {
+	local kept=$run/crash-states/$1
+	grep -q "GONE: lost with the power" "$kept/ladder.txt" || fail "the ladder does not show what is lost"
+	grep -q "the power fails" "$kept/ladder.txt"
+	grep -q "c01c28.*lost with the power" "$kept/ladder.svg" || fail "the picture does not show it in red"
+}
+
+no_flush_before_the_tail_is_found() {
+	finds no-flush tail "WRITE psn *words are lost*No FLUSH stands between the two, and ATOMIC WRITE psn"
+}
+a_flush_of_the_tail_only_is_found() {
+	finds tail-only tail "WRITE psn *lost*No persistent FLUSH of its QP that covers it follows"
+}
+a_range_one_byte_short_is_found() {
+	finds short-range tail "WRITE psn *lost*FLUSH psn * does not hold all that was stored"
+}
+a_tail_by_write_is_found() {
+	finds write-tail tail "FLUSH psn *had not been executed, and WRITE psn * is there: a WRITE may pass a FLUSH"
+}
+a_tail_in_two_halves_is_found() {
+	finds half-tails tail "has stored the other part of the same word"
+}
+global_for_persistent_is_found() {
+	finds global tail "WRITE psn *lost*asks for global visibility only" "FLUSHes ask for global visibility only"
+}
+an_early_acknowledgement_is_found() {
+	finds early record "ATOMIC WRITE psn * is lost*FLUSH psn *which covers it*: until that FLUSH has completed"
+}
+a_flush_of_another_qp_is_found() {
+	finds other-qp tail "WRITE psn *lost*was sent on QP *a FLUSH speaks for its own QP only"
+}
+a_checksum_left_out_is_found() {
+	finds no-checksum no-checksum "WRITE psn * words are lost: it is torn"
+}
+a_read_in_place_of_flush_is_found() {
+	finds read tail "READ psn * a READ makes nothing durable" "note: * READs of persistent memory: a READ makes nothing durable"
+}
+
+# Which also cuts off what is torn: the checker writes to its image, and that must not stay.
+a_checksum_makes_up_for_a_flush() {
+	append checksum
+	crash_states 0 --states 2000 --seed "$seed" "$run" -- remote-log-survives "$work/text" checksum
+}
+
+# Many QPs, regions and windows, refused requests, both ends that know nothing of this.
+an_unmodified_program_is_followed() {
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-any --server-pmem 64M \
+		--server 'verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }' \
+		--client 'verbs-api --no-refusals $RXE_PEER_ADDR' >"$work/log" || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	grep -c '^window' "$run/server.memory" || fail "no window was seen"
+	crash_states 0 --states 200 "$run" -- test -s "$work/log"
+	says "held at the end what these requests explain, and nothing else had changed"
+}
+
+# Some of it behind the target's card: its capture has these packets, and the driver has not.
+a_lossy_link_is_followed() {
+	local netem="tc qdisc add dev eth0 root netem delay 1ms loss 3% duplicate 3% reorder 10%"
+	mkdir "$work/share"
+	seq -f "line %g, for crash-states" $records >"$work/text"
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-lossy --kill-server --server-pmem 64M \
+		--client-share "$work/share" --server "$netem
+			nft add table netdev lossy
+			nft add chain netdev lossy in '{ type filter hook ingress device eth0 priority 0; }'
+			nft add rule netdev lossy in udp dport 4791 numgen inc mod 23 7 counter drop
+			exec remote-log-target \$RXE_ADDR /dev/dax0.0" \
+		--client "$netem && remote-log-append \$RXE_PEER_ADDR $work/text $records $work/share/acknowledged" ||
+		fail "the log is not appended to"
+	run=$(readlink -f "$work/out/latest")
+	echo "# SEED=$seed"
+	crash_states 0 --states 2000 --seed "$seed" "$run" -- remote-log-survives "$work/text"
+	says "held at the end what these requests explain, and nothing else had changed"
+	echo "# $(grep -m 1 ' frames, ' <<<"$said")"
+}
+
+the_targets_own_stores_are_told_apart() {
+	append none
+	printf 'own data' | dd of="$run/server.pmem0" bs=1 seek=$((2 << 20 | 0x8000)) conv=notrunc status=none
+	printf 'X' | dd of="$run/server.pmem0" bs=1 seek=$((2 << 20 | 0x1003)) conv=notrunc status=none
+	crash_states 0 "$run"
+	says "1 words were changed by none of these requests, but by the target's own CPU: 0x8000-0x8007"
+	says "1 words that requests stored held something else at the end; has the target's own CPU changed them? 0x1000-0x1007"
+}
+
+# What a checker does to its image is gone for the next; and it finds what it is promised.
+a_checker_may_do_what_it_likes() {
+	append none
+	# shellcheck disable=SC2016
+	crash_states 0 --states 300 --seed "$seed" "$run" -- bash -c '
+		[[ $(tail -c +$((1 << 20)) "$IMAGE" | tr -d "\0" | wc -c) == 0 ]] || exit 1
+		[[ $(stat -c %s "$IMAGE") == 65011712 ]] || exit 1
+		(($(wc -l <"$ANSWERED") <= CUT)) || exit 1
+		echo garbage | dd of="$IMAGE" bs=1 seek=$((2 << 20 | RANDOM)) conv=notrunc status=none
+		truncate -s +4096 "$IMAGE"'
+	crash_states 2 --states 10 "$run" -- sh -c 'echo so what; exit 7'
+	says "the checker ended with status 7"
+	says "so what"
+	crash_states 2 --states 10 "$run" -- sh -c 'kill -SEGV $$'
+	says "the checker was ended by signal 11"
+	crash_states 2 --states 10 --timeout 1 "$run" -- sleep 1000
+	says "has not ended after 1 s"
+	crash_states 2 "$run" -- /no/such
+	says "cannot run the checker /no/such"
+	[[ -z $(find /dev/shm -name 'crash-states.*' -newer "$work/text") ]] || fail "images are left in memory"
+}
+
+wrong_usage_is_explained() {
+	local arguments message
+	mkdir "$work/empty" "$work/no-memory"
+	touch "$work/no-memory/server.pcap"
+	while IFS='|' read -r arguments message; do
+		# shellcheck disable=SC2086 # words
+		crash_states 2 $arguments
+		[[ $said == "crash-states: error: $message"* ]] || fail "it does not say: $message"
+	done <<-END
+		|name the folder of a run
+		--frob $work|--frob: no such option
+		--states many $work|--states many: not a number
+		--states 0 $work|--states, --jobs and --timeout are not 0
+		--model kind $work|--model kind: there are spec and ordered
+		$work/empty|$work/empty is not the folder of a run
+		$work/no-memory|$work/no-memory has no server.memory: only a run with --server-pmem
+		$work/empty checker|'checker': the checker stands behind --
+		$work/empty --|no checker behind --
+		--lose x --replay y $work|--lose takes neither
+	END
+}
+
+##############################################################################
+# A power cut that loses
+
+a_power_cut_loses() {
+	local nvdimm=$work/nvdimm
+	mkdir -p "$work/share"
+	seq -f "line %g, for crash-states" 50000 >"$work/text"
+	# The record's FLUSH is missing, and the power fails in the midst of it.
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-lose "--kill-server=lose:$seed" \
+		--server-pmem "$nvdimm:64M" --client-share "$work/share" \
+		--server 'exec remote-log-target $RXE_ADDR /dev/dax0.0' \
+		--client "broken-log tail-only \$RXE_PEER_ADDR $work/text 50 $work/share/acknowledged" >"$work/log" 2>&1 ||
+		fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	echo "# $(<"$run/lost")"
+	grep -q "^the power failure took [1-9][0-9]* words of [1-9]" "$run/lost" || fail "nothing was taken"
+	dd if="$nvdimm" of="$work/image" bs=2M skip=1 status=none
+	said=$(remote-log-check "$work/image" "$work/text" 50 2>&1) && fail "the log is whole: $said"
+	echo "# $said"
+	# The same seed takes the same.
+	cp "$run/server.pmem0" "$work/again"
+	"$root/build/crash/crash-states" --lose "$work/again" --seed "$seed" "$run"
+	cmp "$work/again" "$nvdimm" || fail "not the same again"
+}
+
+a_lossy_power_cut_wants_an_nvdimm_that_stays() {
+	local said
+	said=$("$root/qemu-scripts/rxe-vm" pair --kill-server=lose --server-pmem 64M --server true --client true 2>&1) &&
+		fail "it runs"
+	[[ $said == *"--kill-server=lose wants the NVDIMM to outlive the run"* ]] || fail "$said"
+	said=$("$root/qemu-scripts/rxe-vm" pair --kill-server=much --server true --client true 2>&1) && fail "it runs"
+	[[ $said == *"say --kill-server=lose or --kill-server=lose:SEED"* ]] || fail "$said"
+}
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	the_engine_follows_captures_made_by_hand
+	each_break_of_the_engine_is_noticed
+	damaged_recordings_are_borne
+	wrong_usage_is_explained
+	the_right_program_is_consistent_in_10000_states
+	no_flush_before_the_tail_is_found
+	a_flush_of_the_tail_only_is_found
+	a_range_one_byte_short_is_found
+	a_tail_by_write_is_found
+	a_tail_in_two_halves_is_found
+	global_for_persistent_is_found
+	an_early_acknowledgement_is_found
+	a_flush_of_another_qp_is_found
+	a_checksum_left_out_is_found
+	a_checksum_makes_up_for_a_flush
+	a_read_in_place_of_flush_is_found
+	an_unmodified_program_is_followed
+	a_lossy_link_is_followed
+	the_targets_own_stores_are_told_apart
+	a_checker_may_do_what_it_likes
+	a_power_cut_loses
+	a_lossy_power_cut_wants_an_nvdimm_that_stays
+)
+
+work=$(mktemp -d -p "$RXE_OUT")
+trap 'rm -rf "$work"' EXIT
+run_suite 1 "$@"

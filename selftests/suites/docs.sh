@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The documents: they build without a warning, and the commands in them do what is said.  A block of shell
+# commands in Documentation/*.rst has one of these classes, in README.md as the word behind ```sh:
+#
+#	run		is run here
+#	long		takes too long, or is what runs this suite
+#	terminal	wants someone at a terminal
+#
+# A block of the class "output" has lines that the commands before it print, each at least in part.  The
+# blocks are run in order: one may look at what the one before has left in build/out/latest.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+
+documents=("$root"/README.md "$root"/Documentation/*.rst)
+
+# blocks: "CLASS FILE:LINE" of each block of commands or of output, in order
+blocks() {
+	awk '
+		at { print /:class:/ ? $2 : "unmarked", at; at = "" }
+		/^```sh/ { print $2 == "" ? "unmarked" : $2, FILENAME ":" FNR }
+		/^\.\. code-block:: (sh|text)/ { at = FILENAME ":" FNR }
+	' "${documents[@]}"
+}
+
+# content FILE:LINE: of the block that begins there
+content() {
+	awk -v first="${1##*:}" '
+		FNR <= first { rst = /^\.\. /; next }
+		rst ? /^[^ ]/ : /^```/ { exit }
+		rst && /^   :/ { next }
+		{ print substr($0, rst ? 4 : 1) }
+	' "${1%:*}" | sed '/./,$!d'
+}
+
+# run_block FILE:LINE: in a folder that looks like the top of the tree, but may be written to; the
+# folders of runs are made where the suite wants them
+run_block() {
+	local status=0
+	mkdir "$work/top" "$work/home"
+	ln -s "$root"/* "$work/top"
+	content "$1" | sed "s,build/out/,$RXE_OUT/,g" >"$work/script"
+	(cd "$work/top" && HOME=$work/home bash -euo pipefail "$work/script") >"$work/said" 2>&1 || status=$?
+	cat "$work/script" "$work/said"
+	((status == 0)) || fail "the commands end with status $status"
+}
+
+# expect_output FILE:LINE
+expect_output() {
+	local line
+	while read -r line; do
+		grep -qF -e "$line" "$work/said" || fail "not printed: $line"
+	done < <(content "$1" | grep .)
+}
+
+# The case for the N-th block: its commands, and the output behind it if there is some.
+check_block() {
+	local -a now next
+	read -ra now < <(blocks | sed -n "$1p")
+	read -ra next < <(blocks | sed -n "$(($1 + 1))p") || true
+	run_block "${now[1]}"
+	[[ ${next[0]-} != output ]] || expect_output "${next[1]}"
+}
+
+documents_build_without_a_warning() { make -C "$root" docs; }
+
+every_block_is_marked() {
+	local class at
+	while read -r class at; do
+		case $class in
+		run | output) ;;
+		long | terminal) echo "# not run, $class, ${at#"$root"/}: $(content "$at" | paste -sd ';')" ;;
+		*) fail "$at: class '$class'" ;;
+		esac
+	done < <(blocks)
+}
+
+every_suite_is_described() {
+	local suite
+	while read -r suite; do
+		grep -q "^$suite  " "$root/Documentation/testing.rst" || fail "Documentation/testing.rst does not name the suite $suite"
+	done < <(sed -n '/^suites=(/,/^)/s/^\t"\([a-z-]*\).*/\1/p' "$here/../run-tests")
+}
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(documents_build_without_a_warning every_block_is_marked every_suite_is_described)
+n=0
+while read -r class at; do
+	n=$((n + 1))
+	[[ $class == run ]] || continue
+	name=${at##*/}
+	name=${name//[^A-Za-z0-9]/_}
+	cases+=("commands_of_$name")
+	eval "commands_of_$name() { check_block $n; }"
+done < <(blocks)
+
+work=$(mktemp -d -p "$RXE_OUT")
+trap 'rm -rf "$work"' EXIT
+run_suite 1 "$@"

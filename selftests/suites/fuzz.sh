@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Random packets and WQEs (fuzz.c) in a guest.  With LONG=1 ten times as many.  The seed is printed;
+# SEED=N takes that one.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+
+seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+times=$((${LONG:-0} ? 10 : 1))
+
+# fuzz WHAT COUNT
+fuzz() {
+	"$root/qemu-scripts/rxe-vm" run --name "fuzz-$1" --timeout 7200 -- \
+		"$root/build/selftests/fuzz" "$1" $((times * $2)) "$seed"
+}
+
+random_packets() { fuzz packets 20000; }
+random_wqes() { fuzz wqes 2000; }
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(random_packets random_wqes)
+run_suite 2 "$@"

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a program without any rights may do to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring,
+# hostile-qps modifies its QP while requests come to it.  Each has a guest of its own.
+#
+#	hostile.sh [--kernel IMAGE]	another kernel
+#
+# With LONG=1 for ten times as long.
+
+set -euo pipefail
+
+root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+times=$((${LONG:-0} ? 10 : 1))
+vm_options=()
+case ${1-} in
+'') ;;
+--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") ;;
+*) echo "hostile.sh: error: unknown option $1" >&2; exit 2 ;;
+esac
+
+# guest PROGRAM ARG...: its results, one level down.  Those that a dead guest owes are missed.
+n=0 failed=0
+guest() {
+	local status=0
+	echo "    # Subtest: $1"
+	"$root/qemu-scripts/rxe-vm" run --name "$1" --timeout 3600 "${vm_options[@]}" -- \
+		"$root/build/selftests/$1" "${@:2}" | sed -u 's/^/    /' || status=$?
+	n=$((n + 1))
+	case $status in
+	0) echo "ok $n $1" ;;
+	4) echo "ok $n $1 # SKIP as it says" ;;
+	*)
+		echo "not ok $n $1 # status $status"
+		failed=1 ;;
+	esac
+}
+
+echo "KTAP version 1"
+echo "1..2"
+guest hostile-wqes $((times * 15))
+# Ten cases: six seconds, LONG=1 a minute.
+guest hostile-qps $((times * 600))
+exit $failed

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016 # for the guests' shells
+#
+# Our kernel and rdma-core with stock ones: Debian's 6.12, and the rdma-core that the series is based on.  Both
+# know FLUSH and ATOMIC WRITE, and nobody here wrote them.
+#
+# No side is told what the other one is.
+#
+# STOCK_KERNEL=IMAGE: another kernel, its modules beside it as for rxe-vm --kernel.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+
+operations=$((${LONG:-0} ? 20000 : 2000))
+seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+# 2 s: the link loses nothing, and what Linux 6.2 to 7.3 sends again is wrong.
+ack_timeout=19
+
+# between CLIENT-KERNEL CLIENT-RDMA-CORE SERVER-KERNEL SERVER-RDMA-CORE, "our" or "stock" each: sets sides[],
+# the options of rxe-vm.
+between() {
+	if [[ $1$3 == *stock* && -z $STOCK_KERNEL ]]; then
+		echo "$NO_STOCK_KERNEL"
+		exit 4
+	fi
+	sides=(--client-rdma-core "${rdma_core[$2]}" --server-rdma-core "${rdma_core[$4]}")
+	[[ $1 == our ]] || sides+=(--client-kernel "$STOCK_KERNEL")
+	[[ $3 == our ]] || sides+=(--server-kernel "$STOCK_KERNEL")
+}
+
+# pair ARG...: an rxe-vm pair of the sides, with their output in $work/client and $work/server.
+pair() {
+	local status=0
+	"$root/qemu-scripts/rxe-vm" pair --name interop --timeout 600 "${sides[@]}" --server-pmem "$work/nvdimm:64M" \
+		--client-share "$work" "$@" >"$work/client" 2>"$work/server" || status=$?
+	cat "$work/client" "$work/server"
+	return $status
+}
+
+# verbs_api OPTIONS [ARG...]: all placement types, selectivities and ranges by an MR and a window, ATOMIC
+# WRITE, and both pipelined; the target's memory is looked at after each.  Then the target tells its counters.
+verbs_api() {
+	local -i passed failed skipped
+	pair --client "verbs-api --no-refusals $1 \$RXE_PEER_ADDR" --server '
+		verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }
+		cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -s . *flush* || true' "${@:2}"
+	read -r passed failed skipped < <("$here/../ktap-count" <"$work/client")
+	echo "# $passed of FLUSH and ATOMIC WRITE passed"
+	((passed && !failed && !skipped))
+}
+
+# counter NAME: of the target
+counter() { sed -n "s/^server: $1://p" "$work/server"; }
+
+# mixed_operations KINDS [ARG...]: many at once, compared with a model, and at last all of the target's memory.
+mixed_operations() {
+	pair --kill-server --server 'exec mixed-ops target $RXE_ADDR /dev/dax0.0' \
+		--client "ACK_TIMEOUT=$ack_timeout mixed-ops initiator \$RXE_PEER_ADDR $operations $seed $work/model $1" "${@:2}"
+	"$root/qemu-scripts/rxe-vm" run --name interop --pmem "$work/nvdimm" -- mixed-ops compare /dev/dax0.0 "$work/model"
+}
+
+##############################################################################
+# Our initiator, a stock target
+
+our_flush_and_atomic_write_at_a_stock_target() {
+	between our our stock stock
+	verbs_api ""
+}
+
+all_our_operations_mixed_at_a_stock_target() {
+	between our our stock stock
+	mixed_operations ""
+}
+
+# flushes PCAP: "SECONDS OPCODE ICRC" of each FLUSH in it and of the first answer to one, in order.
+flushes() {
+	paste -d ' ' <(tshark -r "$1" -Y "$2" -T fields -e frame.time_relative -e infiniband.bth.opcode 2>/dev/null) \
+		<(tshark -r "$1" -Y "$2" -F pcap -w - 2>/dev/null >"$work/flush.pcap" && "$root/build/selftests/icrc" pcap "$work/flush.pcap" | awk '{ print $NF }')
+}
+
+# A FLUSH with nothing behind it: a time-out tells that the peer does not understand it.  Then the QP knows.
+the_first_flush_takes_one_time_out_more() {
+	local conforming legacy first answer
+	between our our stock stock
+	RXE_OUT=$work pair --server 'first-flush target $RXE_ADDR' --client 'first-flush initiator $RXE_PEER_ADDR'
+	flushes "$work/latest/client.pcap" 'infiniband.bth.opcode == 0x1c || infiniband.bth.opcode == 0x10' >"$work/flushes"
+	sed 's/^/# /' "$work/flushes"
+	conforming=$(grep -c '28 conforming$' "$work/flushes") legacy=$(grep -c '28 legacy$' "$work/flushes")
+	first=$(awk '$2 == 28 { print $1; exit }' "$work/flushes")
+	answer=$(awk '$2 == 16 { print $1; exit }' "$work/flushes")
+	echo "# the first FLUSH was answered after $(awk "BEGIN { print $answer - $first }") s"
+	((conforming == 1 && legacy >= 1)) || fail "conforming $conforming times, legacy $legacy times"
+}
+
+# With requests behind it, whose NAK says that it is missing, it takes no time-out: a time-out of 2 s and 2000
+# operations would show.  Most FLUSHes go out right at once.
+few_flushes_to_a_stock_target_are_sent_twice() {
+	local sent legacy
+	between our our stock stock
+	pair --kill-server --server 'exec mixed-ops target $RXE_ADDR /dev/dax0.0' --client "
+		ACK_TIMEOUT=$ack_timeout mixed-ops initiator \$RXE_PEER_ADDR $operations $seed $work/model || exit
+		cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . flush_*sent"
+	sent=$(sed -n 's/^flush_sent://p' "$work/client") legacy=$(sed -n 's/^flush_legacy_icrc_sent://p' "$work/client")
+	echo "# $sent FLUSHes were sent, $legacy of them as Linux 6.2 to 7.3 wants it"
+	((sent && legacy >= sent * 9 / 10))
+}
+
+##############################################################################
+# A stock initiator, our target
+
+stock_flush_and_atomic_write_at_our_target() {
+	between stock stock our our
+	verbs_api --no-post-send
+	echo "# $(counter flush_rcvd) FLUSH executed, $(counter flush_legacy_icrc) came with the ICRC of Linux 6.2 to 7.3"
+	(($(counter flush_rcvd) && $(counter flush_legacy_icrc) >= $(counter flush_rcvd))) || fail "by what ICRC?"
+}
+
+all_stock_operations_mixed_at_our_target() {
+	between stock stock our our
+	mixed_operations ""
+}
+
+##############################################################################
+# Half stock, at both ends
+
+our_kernel_with_stock_rdma_core() {
+	between our stock our stock
+	verbs_api --no-post-send
+	mixed_operations ""
+}
+
+a_stock_kernel_with_our_rdma_core() {
+	between stock our stock our
+	verbs_api ""
+	mixed_operations ""
+}
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	our_flush_and_atomic_write_at_a_stock_target
+	all_our_operations_mixed_at_a_stock_target
+	the_first_flush_takes_one_time_out_more
+	few_flushes_to_a_stock_target_are_sent_twice
+	stock_flush_and_atomic_write_at_our_target
+	all_stock_operations_mixed_at_our_target
+	our_kernel_with_stock_rdma_core
+	a_stock_kernel_with_our_rdma_core
+)
+
+work=$(mktemp -d -p "$RXE_OUT")
+trap 'rm -r "$work"' EXIT
+# shellcheck source=qemu-scripts/variant.sh
+. "$root/qemu-scripts/variant.sh"
+declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
+if [[ -z ${STOCK_KERNEL-}${NO_STOCK_KERNEL-} ]]; then
+	# The last line is the image, or why there is none.
+	if said=$("$root/scripts/stock-kernel" 2>&1); then
+		STOCK_KERNEL=${said##*$'\n'}
+	else
+		NO_STOCK_KERNEL=${said##*$'\n'}
+	fi
+fi
+export STOCK_KERNEL=${STOCK_KERNEL-} NO_STOCK_KERNEL=${NO_STOCK_KERNEL-}
+run_suite 1 "$@"

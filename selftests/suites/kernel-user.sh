@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# FLUSH and ATOMIC WRITE from within the kernel, in a guest: the KUnit cases of a module (kernel_user.c), which
+# then has rxe0 in use when first the device goes, and then the module.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+module=$("$here/../modules/kernel-module" kernel_user)
+
+# rdma names the module that a QP belongs to.
+# shellcheck disable=SC2016 # for the guest
+in_guest='
+	in_use() { rdma resource show qp link rxe0 | grep -qF "[kernel_user]"; }
+	insmod "$0" pmem=$(cat /sys/bus/dax/devices/dax0.0/resource)
+	sed "s/^1\.\.1$/1..3/" /sys/kernel/debug/kunit/kernel_user/results
+	in_use
+	rdma link delete rxe0
+	echo "ok 2 the device may go while the module has it in use"
+	rdma link add rxe0 type rxe netdev eth0
+	in_use
+	rmmod kernel_user
+	in_use && exit 1
+	echo "ok 3 the module may go while it has the device in use"
+'
+exec "$here/../../qemu-scripts/rxe-vm" run --name kernel-user --pmem 64M --append kunit.enable=1 -- sh -euc "$in_guest" "$module"

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kunit.sh [--kernel IMAGE]: the KUnit tests of rdma_rxe, which the kernel runs at boot when it is told to, and
+# what became of them.
+
+set -euo pipefail
+
+root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+exec "$root/qemu-scripts/rxe-vm" run --name kunit --append kunit.enable=1 "$@" -- \
+	cat /sys/kernel/debug/kunit/rxe/results

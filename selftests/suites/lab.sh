@@ -1,0 +1,359 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016 # many words here are for the guest's shell
+#
+# Tests of the lab: that rxe-vm's exit status, output and artifacts tell what
+# happened in the guests, above all when it went wrong.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+# shellcheck source=qemu-scripts/variant.sh
+. "$root/qemu-scripts/variant.sh"
+
+# lab STATUS ARG...: runs rxe-vm and wants this exit status.  (The search for
+# leaks would take a debug kernel ten seconds each time, and is not at issue, if not $kmemleak is `on`.)
+# Its output is in $stdout and $stderr, the folder of the run in $run.
+lab() {
+	local want=$1 got=0
+	shift
+	"$root/qemu-scripts/rxe-vm" "$1" --name "lab-$case_name" --append "kmemleak=${kmemleak:-off}" "${@:2}" >"$work/stdout" 2>"$work/stderr" || got=$?
+	stdout=$(tr -d '\0' <"$work/stdout")
+	stderr=$(tr -d '\0' <"$work/stderr")
+	run=$(newest_run)
+	{ echo "rxe-vm $*"; echo "$stdout"; echo "$stderr"; } | cat -v | sed 's/^/| /'
+	((got == want)) || fail "exit status $got, not $want"
+}
+
+newest_run() {
+	find "$RXE_OUT" -maxdepth 1 -name "*-lab-$case_name" -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-
+}
+
+# says TEXT: rxe-vm's messages hold it.
+says() { [[ $stderr == *"$1"* ]] || fail "no '$1' in the messages"; }
+
+verdict_is() { [[ $(head -n 1 "$run/verdict") == "$1"* ]] || fail "verdict: $(<"$run/verdict"), not $1"; }
+
+# The pid of the QEMU that a rxe-vm runs, by its parent.
+qemu_of() { pgrep -P "$1" -f qemu-system; }
+
+is_gone() { timeout 20 tail --pid="$1" -f /dev/null; }
+
+exit_status_is_passed_through() {
+	lab 7 run -- sh -c 'exit 7'
+	verdict_is "fail: the command ended with status 7"
+	lab 0 run -- true
+	verdict_is pass
+}
+
+skip_is_told_from_failure() {
+	lab 4 run -- sh -c 'echo no such hardware; exit 4'
+	verdict_is skip
+}
+
+output_is_passed_through() {
+	head -c 1000000 /dev/urandom >"$work/out"
+	head -c 300000 /dev/urandom >"$work/err"
+	lab 0 run -- sh -c 'cat "$1"; cat "$2" >/dev/stderr' sh "$work/out" "$work/err"
+	cmp "$work/out" "$work/stdout"
+	cmp "$work/err" "$work/stderr"
+	cmp "$work/out" "$run/guest.stdout"
+	cmp "$work/err" "$run/guest.stderr"
+}
+
+words_and_folder_are_those_of_the_caller() {
+	mkdir "$work/a  b"
+	cd "$work/a  b"
+	lab 0 run -- sh -c 'printf "%s|" "$PWD" "$@"' sh "it's" '' 'a  "b"' '$HOME'
+	[[ $stdout == "$work/a  b|it's||a  \"b\"|\$HOME|" ]]
+}
+
+unknown_command_is_the_shells_127() {
+	lab 127 run -- no-such-program
+	says 'no-such-program: not found'
+}
+
+leftover_processes_do_not_hold_the_run() {
+	lab 0 run --timeout 60 -- sh -c 'sleep 1000 & echo started'
+	[[ $stdout == started ]]
+}
+
+rxe0_is_active_and_gid_1_is_ipv4() {
+	lab 0 run -- sh -c 'rdma link show; cat /sys/class/infiniband/rxe0/ports/1/gids/1; cat /proc/uptime'
+	[[ $stdout == *"link rxe0/1 state ACTIVE"* ]] || fail "rxe0 is not ACTIVE"
+	[[ $stdout == *"0000:0000:0000:0000:0000:ffff:c000:0201"* ]] || fail "GID 1 is not that of 192.0.2.1"
+	[[ $(head -n 1 "$run/guest.console") == *"Linux version"* ]] || fail "no console"
+	local uptime
+	uptime=$(tail -n 1 <<<"$stdout" | cut -d ' ' -f 1)
+	echo "# from power-on to the command: $uptime s"
+	((${uptime%.*} < 10 * scale)) || fail "that is too long"
+}
+
+# Sets pid and qemu, of a run whose command has begun and does not end by itself.
+start_endless_run() {
+	mkfifo "$work/pipe"
+	"$root/qemu-scripts/rxe-vm" run --name "lab-$case_name" -- sh -c 'echo started; exec sleep 1000' >"$work/pipe" 2>"$work/stderr" &
+	pid=$!
+	read -r <"$work/pipe"
+	qemu=$(qemu_of "$pid")
+}
+
+guest_killed_from_outside_is_lost() {
+	local pid qemu status=0
+	start_endless_run
+	kill -KILL "$qemu"
+	wait "$pid" || status=$?
+	((status == 3)) || fail "exit status $status, not 3"
+	run=$(newest_run)
+	verdict_is lost
+}
+
+hang_meets_its_deadline_and_is_lost() {
+	lab 3 run --timeout 10 -- sleep 1000
+	says deadline
+	verdict_is lost
+}
+
+qemu_dies_with_the_lab() {
+	local pid qemu
+	start_endless_run
+	kill -KILL "$pid"
+	is_gone "$qemu" || fail "QEMU still runs"
+}
+
+warning_of_the_kernel_is_a_splat() {
+	lab 5 run -- sh -c 'echo WARNING >/sys/kernel/debug/provoke-crash/DIRECT; echo done'
+	[[ $stdout == "done" ]] || fail "the command's output is lost"
+	says lkdtm_WARNING
+	says guest.console
+	verdict_is splat
+}
+
+panic_of_the_kernel_is_a_splat() {
+	lab 5 run -- sh -c 'echo PANIC >/sys/kernel/debug/provoke-crash/DIRECT'
+	says 'Kernel panic'
+	verdict_is splat
+}
+
+memory_error_is_a_splat() {
+	lab 5 run -- sh -c 'echo WRITE_AFTER_FREE >/sys/kernel/debug/provoke-crash/DIRECT'
+	says 'BUG: KASAN: use-after-free in lkdtm_WRITE_AFTER_FREE'
+}
+
+# All of the list's elements, which are not empty.
+leak_of_the_kernel_is_a_splat() {
+	local leaks
+	kmemleak=on lab 5 run -- sh -c 'modprobe kmemleak-test && rmmod kmemleak-test'
+	verdict_is splat
+	leaks=$(grep -c 'unreferenced object .* (size 512)' "$run/guest.console") || true
+	((leaks == 10)) || fail "$leaks of 10 elements were found"
+}
+
+words_of_a_command_are_no_splat() {
+	lab 0 run -- sh -c 'echo "WARNING: not one"; echo "BUG: nor this" >&2'
+}
+
+pair_runs_programs_that_know_nothing_of_it() {
+	local side
+	local -i packets
+	lab 0 pair --server 'ib_write_lat -d rxe0 -x 1 -n 200' --client 'ib_write_lat -d rxe0 -x 1 -n 200 $RXE_PEER_ADDR'
+	[[ $stdout == *"t_typical"* ]] || fail "no table of the client"
+	says "server:                     RDMA_Write Latency Test"
+	for side in server client; do
+		packets=$(tshark -r "$run/$side.pcap" -Y 'udp.dstport == 4791' 2>/dev/null | wc -l)
+		((packets >= 400)) || fail "$packets RoCE packets in $side.pcap"
+		[[ -s $run/$side.console && -x $run/$side.qemu ]] || fail "no console or command line of the $side"
+	done
+	verdict_is pass
+}
+
+each_side_has_its_rdma_core() {
+	mkdir "$work/core"
+	ln -s "$root/build/rdma-core/lib" "$work/core/lib"
+	lab 0 pair --server-rdma-core "$work/core" --server 'echo "$LD_LIBRARY_PATH, $PATH"; rxe-ready' \
+		--client 'echo "$LD_LIBRARY_PATH, $PATH"'
+	[[ $stdout == "$root/build/rdma-core/lib"*" $root/build/rdma-core/bin:"* ]] || fail "the client's is not the default"
+	says "server: $work/core/lib"
+	says " $work/core/bin:"
+}
+
+pair_has_the_clients_status() {
+	lab 6 pair --server 'rxe-ready; sleep 1000' --client 'exit 6'
+	verdict_is "fail: the client's command ended with status 6"
+}
+
+pair_waits_for_rdma_listen() {
+	lab 0 pair --server 'rping -s -C 3' --client 'rping -c -a $RXE_PEER_ADDR -C 3'
+}
+
+pair_fails_with_its_server() {
+	lab 1 pair --server 'rxe-ready; exit 9' --client true
+	says "the server's command ended with status 9"
+}
+
+server_that_never_gets_ready_fails() {
+	lab 1 pair --timeout 15 --server 'exec sleep 1000' --client true
+	says "the server was not ready"
+}
+
+server_that_ends_before_it_is_ready_fails() {
+	lab 1 pair --server 'exit 0' --client true
+	says "ended with status 0 before it was ready"
+}
+
+server_that_does_not_end_fails() {
+	lab 1 pair --server 'rxe-ready; exec sleep 1000' --client true
+	says "the server's command did not end"
+}
+
+daemon_is_stopped() {
+	lab 0 pair --stop-server --client true \
+		--server 'trap "echo terminated; exit 1" TERM; rxe-ready; sleep 1000 & wait'
+	says "server: terminated"
+}
+
+# It is stored through the device, and read again after a power cut.
+nvdimm_outlives_a_power_cut() {
+	local poke="import mmap,os; m = mmap.mmap(os.open('/dev/dax0.0', os.O_RDWR), 2 << 20)"
+	lab 0 pair --server-pmem "$work/nvdimm:32M" --kill-server --client true \
+		--server "python3 -c \"$poke; m[4096:4100] = b'kept'\" && rxe-ready; sleep 1000"
+	lab 0 run --pmem "$work/nvdimm" -- python3 -c "$poke; print(m[4096:4100])"
+	[[ $stdout == "b'kept'" ]] || fail "'$stdout' was kept"
+}
+
+client_cuts_the_servers_power() {
+	lab 0 pair --server 'rxe-ready; exec sleep 1000' --client rxe-kill-server
+	verdict_is pass
+}
+
+share_is_written() {
+	mkdir "$work/share"
+	lab 0 run --share "$work/share" -- sh -c 'echo hello >"$1/file"; ! echo x 2>/dev/null >"$2"' sh "$work/share" "$work/share/../no/such"
+	[[ $(<"$work/share/file") == hello ]]
+}
+
+the_hosts_files_stay_as_they_are() {
+	echo before >"$work/file"
+	lab 0 run -- sh -c 'echo after >"$1"; cat "$1"' sh "$work/file"
+	[[ $stdout == after && $(<"$work/file") == before ]]
+}
+
+two_labs_run_at_once() {
+	local first
+	"$root/qemu-scripts/rxe-vm" run --name "lab-$case_name-first" -- sh -c 'exit 8' 2>/dev/null &
+	first=$!
+	lab 9 run -- sh -c 'exit 9'
+	local status=0
+	wait "$first" || status=$?
+	((status == 8)) || fail "the other one ended with $status, not 8"
+}
+
+wrong_usage_is_explained() {
+	local message
+	# ARG... | what the message says
+	while IFS='|' read -r arguments message; do
+		# shellcheck disable=SC2086 # words
+		lab 2 $arguments
+		says "rxe-vm: error: $message"
+	done <<-'END'
+		run|no command given
+		frob|no such thing as 'frob'
+		run --frob 1 -- true|unknown option --frob
+		run --mem 3X -- true|'3X' is not a size
+		run --pmem 17M -- true|--pmem 17M: the size must be a multiple of 16M
+		run --pmem /no/such -- true|--pmem /no/such: no such file
+		run --kernel /no/such -- true|--kernel /no/such: no such file
+		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
+		run --rdma-core /etc -- true|--rdma-core /etc: no build of rdma-core is there
+		pair --server true|no command given: --client
+		run --server-mem 1G -- true|--server-mem: only rxe-vm pair
+	END
+	BASE=v0 DEBUG=0 lab 2 run -- true
+	says 'run `make kernel BASE=v0`'
+	QEMU=no-such-qemu lab 2 run -- true
+	says "qemu-system-x86"
+}
+
+no_root_is_needed() {
+	local as_nobody=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
+	((UID == 0)) || exit 0	# then all the other cases show it
+	"${as_nobody[@]}" test -r "$root/qemu-scripts/rxe-vm" ||
+		{ echo "only root may read $root"; exit 4; }
+	mkdir "$work/out"
+	chown nobody "$work/out"
+	# build/ is root's, and holds root's answer about KVM.
+	RXE_OUT=$work/out QEMU_ACCEL=tcg "${as_nobody[@]}" \
+		"$root/qemu-scripts/rxe-vm" run -- rdma link show >"$work/stdout"
+	grep ACTIVE "$work/stdout"
+}
+
+broken_suites_are_failures() {
+	local want suite
+	suite=$work/suite
+	while IFS='|' read -r want body; do
+		printf '#!/bin/sh\n%s\n' "$body" >"$suite"
+		chmod +x "$suite"
+		echo "suite: $body"
+		RXE_OUT=$work/out "$here/../run-tests" "$suite" >"$work/stdout" || true
+		sed 's/^/| /' "$work/stdout"
+		[[ $(tail -n 1 "$work/stdout") == "$want" ]] || fail "not: $want"
+	done <<-'END'
+		1 passed, 0 failed, 0 skipped|echo 1..1; echo ok 1 fine
+		0 passed, 1 failed, 0 skipped|true
+		1 passed, 1 failed, 0 skipped|echo 1..2; echo ok 1 fine; kill -KILL $$
+		1 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 fine; exit 1
+		0 passed, 1 failed, 1 skipped|echo 1..2; echo ok 1 a '# SKIP x'; echo not ok 2 b; exit 1
+		1 passed, 2 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo '  not ok 2 b'; echo ok 1 parent
+	END
+}
+
+cases=(
+	broken_suites_are_failures
+	wrong_usage_is_explained
+	exit_status_is_passed_through
+	skip_is_told_from_failure
+	output_is_passed_through
+	words_and_folder_are_those_of_the_caller
+	unknown_command_is_the_shells_127
+	leftover_processes_do_not_hold_the_run
+	rxe0_is_active_and_gid_1_is_ipv4
+	guest_killed_from_outside_is_lost
+	hang_meets_its_deadline_and_is_lost
+	qemu_dies_with_the_lab
+	warning_of_the_kernel_is_a_splat
+	panic_of_the_kernel_is_a_splat
+	words_of_a_command_are_no_splat
+	pair_runs_programs_that_know_nothing_of_it
+	each_side_has_its_rdma_core
+	pair_has_the_clients_status
+	pair_waits_for_rdma_listen
+	pair_fails_with_its_server
+	server_that_never_gets_ready_fails
+	server_that_ends_before_it_is_ready_fails
+	server_that_does_not_end_fails
+	daemon_is_stopped
+	nvdimm_outlives_a_power_cut
+	client_cuts_the_servers_power
+	share_is_written
+	the_hosts_files_stay_as_they_are
+	two_labs_run_at_once
+	no_root_is_needed
+)
+# What the debug kernel alone can see.
+[[ ${DEBUG:-0} != 1 ]] || cases+=(memory_error_is_a_splat leak_of_the_kernel_is_a_splat)
+# shellcheck disable=SC2034 # used by run_suite
+smoke_cases=(
+	exit_status_is_passed_through
+	rxe0_is_active_and_gid_1_is_ipv4
+	warning_of_the_kernel_is_a_splat
+	pair_runs_programs_that_know_nothing_of_it
+)
+
+case_name=${1-}
+work=$(mktemp -d -p "$RXE_OUT")
+chmod 755 "$work"
+trap 'rm -rf "$work"' EXIT
+run_suite 2 "$@"

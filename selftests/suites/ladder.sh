@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The dissector (qemu-scripts/wireshark/mpe.lua) reads known packets as they were made, and the ladder
+# (qemu-scripts/ladder) tells what got lost and was sent again.  Most cases make their captures from
+# vectors/; the last one looks at two guests between which the response to a FLUSH gets lost.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+# shellcheck source=qemu-scripts/run-folder.sh
+. "$root/qemu-scripts/run-folder.sh"
+
+dissector=$root/qemu-scripts/wireshark/mpe.lua
+flush=1 flush_region=2 atomic_write=3 response=4 nak=5
+
+# known N [ID]: the N-th packet of the vectors, in hex; with another identification, it is another packet
+known() {
+	grep -v '^#' "$here/roce-vectors.txt" | sed '/^$/d' | sed -n "$1 s/^\(.\{8\}\)..../\1${2:-0001}/p"
+}
+
+# answer N [ID]: the same, from the other end
+answer() { known "$@" | sed 's/0a0900020a090001/0a0900010a090002/'; }
+
+# capture FILE: the packets on stdin, one in hex per line, a microsecond apart
+capture() {
+	sed 's/../ &/g; s/^/0000/' | text2pcap -q -F pcap -l 228 - "$1" 2>"$work/log" || fail "$(<"$work/log")"
+}
+
+# fields FILE FIELD...: of each packet
+fields() {
+	local field
+	local -a wanted=()
+	for field in "${@:2}"; do
+		wanted+=(-e "$field")
+	done
+	tshark -X "lua_script:$dissector" -r "$1" -T fields "${wanted[@]}" 2>"$work/log" ||
+		fail "tshark: $(<"$work/log")"
+}
+
+# fields_are WANTED: what is on stdin
+fields_are() { diff <(echo "$1") - || fail "not as they were made"; }
+
+the_dissector_reads_known_packets() {
+	{ known $flush; known $flush_region; known $atomic_write; } | capture "$work/pcap"
+	fields "$work/pcap" mpe.name mpe.feth.plt mpe.feth.sel mpe.reth.va mpe.reth.r_key mpe.reth.dmalen mpe.data |
+		sed 's/0x0*\([0-9a-f]\)/0x\1/g; s/\t/ /g; s/ $//' | fields_are \
+"RC FLUSH 0x1 0 0x7f0012345680 0x2cd 192
+RC FLUSH 0x3 1 0x0 0x2cd 0
+RC ATOMIC WRITE   0x7f0012346000 0x2cd 8 5441494c50545221"
+}
+
+# 4 bytes more, and 8 less, of the UDP datagram and what is around it
+the_dissector_notices_a_wrong_length() {
+	{
+		known $flush | sed 's/^45000040/45000044/; s/002c0000/00300000/; s/$/00000000/'
+		known $flush | sed 's/^45000040/45000038/; s/002c0000/00240000/; s/.\{16\}$//'
+		known $flush
+	} | capture "$work/pcap"
+	fields "$work/pcap" mpe.length | fields_are $'1\n1\n'
+}
+
+# The command is in the dissector's head.
+the_dissector_is_installed_by_one_command() {
+	known $atomic_write | capture "$work/pcap"
+	export HOME=$work
+	cd "$root"
+	eval "$(sed -n 's/^--\t\(install .*\)/\1/p' "$dissector")"
+	tshark -r "$work/pcap" 2>&1 | grep "RC ATOMIC WRITE QP=0x000011"
+}
+
+# Wireshark 4.4 takes bits 4..3 of FETH for the selectivity and 2..0 for the placement type, so that
+# only the latter, and the RETH, can be compared.
+the_dissector_agrees_with_tsharks_own() {
+	local theirs
+	tshark -G fields 2>/dev/null | grep "infiniband\.feth\.plt" || {
+		echo "$(tshark --version 2>/dev/null | sed 's/\.$//;q') does not know FLUSH by itself"
+		exit 4
+	}
+	{ known $flush; known $flush_region; known $atomic_write; } | capture "$work/pcap"
+	theirs=$(fields "$work/pcap" infiniband.feth.plt infiniband.reth.{va,r_key,dmalen} | sed 's/^0x0*//')
+	fields "$work/pcap" mpe.feth.plt mpe.reth.{va,r_key,dmalen} | sed 's/^0x0*//' | fields_are "$theirs"
+}
+
+# ladder ARG...: what it draws
+ladder() { "$root/qemu-scripts/ladder" "$@"; }
+
+# shows PATTERN...: the ladder in $drawn has a line for each, in this order
+shows() {
+	local pattern
+	local -i at=0 next
+	for pattern; do
+		next=$(tail -n "+$((at + 1))" <<<"$drawn" | grep -n -e "$pattern" | sed 's/:.*//;q') ||
+			fail "no line after line $at has: $pattern"
+		at=$((at + next))
+	done
+}
+
+# run_folder: as rxe-vm leaves it; what the client sends comes from 10.9.0.2
+run_folder() {
+	mkdir "$work/run"
+	echo "RXE_ADDR='10.9.0.2' " >"$work/run/client.env"
+}
+
+a_good_exchange_has_no_marks() {
+	{ known $flush; answer $response; } | capture "$work/pcap"
+	drawn=$(ladder "$work/pcap")
+	echo "$drawn"
+	shows 'requester 10.9.0.2 .* responder 10.9.0.1' \
+		'|-- FLUSH  psn 1000  global, 192 B at 0x7f0012345680 -*>|$' \
+		'|<-* READ RESPONSE  psn 1000  for FLUSH, ACK msn 1 --|$'
+}
+
+a_dropped_request_is_shown() {
+	run_folder
+	{ known $flush; known $flush 0002; answer $response; } | capture "$work/run/client.pcap"
+	{ known $flush 0002; answer $response; } | capture "$work/run/server.pcap"
+	drawn=$(ladder "$work/run")
+	echo "$drawn"
+	shows ' 1 .*|-- FLUSH .*X   *|  DROPPED' ' 2 .*|-- FLUSH .*>|  SENT AGAIN: as #1' '|<.* READ RESPONSE .*|$'
+}
+
+a_dropped_response_is_shown() {
+	run_folder
+	{ known $flush; known $flush 0002; answer $response 0002; } | capture "$work/run/client.pcap"
+	{ known $flush; answer $response; known $flush 0002; answer $response 0002; } | capture "$work/run/server.pcap"
+	drawn=$(ladder "$work/run")
+	echo "$drawn"
+	shows '|-- FLUSH .*>|$' '|   *X.* READ RESPONSE .*DROPPED' 'FLUSH .*SENT AGAIN: as #1' 'READ RESPONSE .*ANSWERED AGAIN: as #2'
+}
+
+a_refusal_is_shown() {
+	{ known $flush; answer $nak; } | capture "$work/pcap"
+	drawn=$(ladder "$work/pcap")
+	shows 'FLUSH' 'for FLUSH, NAK remote access error msn 0 --|  REFUSED$'
+}
+
+# What comes behind the cut, at the server's card, is not there.
+a_power_cut_is_shown() {
+	run_folder
+	{ known $flush; known $atomic_write; answer $response; } | capture "$work/run/client.pcap"
+	cp "$work/run/client.pcap" "$work/run/server.pcap"
+	drawn=$(ladder --cut 2 --lost 1 "$work/run")
+	echo "$drawn"
+	shows '|-- FLUSH .*>|  GONE: lost with the power' '|-- ATOMIC WRITE .*>|$' 'the power fails X'
+	! grep RESPONSE <<<"$drawn" || fail "the answer had not been sent"
+	drawn=$(ladder --svg --cut 2 --lost 1 "$work/run")
+	shows '#c01c28">FLUSH' 'the power fails (frame 2 of server.pcap)'
+	[[ $(ladder --tail 1 --cut 2 "$work/run" | grep -c '|-- ') == 1 ]]
+}
+
+packets_are_chosen_by_number() {
+	{ known $flush; answer $response; known $flush_region; known $atomic_write; } | capture "$work/pcap"
+	[[ $(ladder --packets 2-3 "$work/pcap" | sed 1d | awk '{ print $1 }' | paste -sd ' ') == "2 3" ]]
+	[[ $(ladder --packets 3 "$work/pcap" | sed 1d | awk '{ print $1 }' | paste -sd ' ') == "3 4" ]]
+}
+
+wrong_usage_is_explained() {
+	local arguments message said status
+	echo "not a capture" >"$work/text"
+	answer $response | sed 's/1040ffff/6440ffff/' | capture "$work/no-rc"
+	while IFS='|' read -r arguments message; do
+		status=0
+		# shellcheck disable=SC2086 # words
+		said=$(ladder $arguments 2>&1) || status=$?
+		[[ $status == 2 && $said == "ladder: error: $message"* ]] || fail "ladder $arguments: $status, $said"
+	done <<-END
+		|name one folder of a run, or one capture
+		--frob x|unknown option --frob
+		--packets x y|--packets x: say for example 12-40
+		/no/such|/no/such: no such folder or capture
+		$work|$work has no client.pcap and server.pcap
+		$work/text|tshark cannot read $work/text
+		$work/no-rc|$work/no-rc: no RC packets in there
+	END
+}
+
+the_loss_of_a_response_is_seen_and_healed() {
+	local run
+	RXE_OUT=$(make_run_folder "$RXE_OUT" ladder)
+	"$here/loss.sh" a_lost_response_to_flush_is_healed
+	run=$(find "$RXE_OUT" -name client.pcap -printf '%h\n')
+	drawn=$(ladder "$run")
+	echo "$drawn"
+	shows 'client 192.0.2.2 .* server 192.0.2.1' '|-- FLUSH .*>|$' \
+		'|X-* READ RESPONSE .* for FLUSH, ACK .*LOST: .* asks again' \
+		'|-- FLUSH .*>|  SENT AGAIN: as #' '|<-* READ RESPONSE .* for FLUSH, ACK .*ANSWERED AGAIN: as #'
+	(($(grep -c LOST <<<"$drawn") == 1)) || fail "more than one packet is said to be lost"
+	ladder --svg "$run" >"$RXE_OUT/ladder.svg"
+	picture_tells_the_same
+	echo "# $(wc -l <<<"$drawn") lines, drawn in $RXE_OUT/ladder.svg"
+}
+
+# The numbers, and the words behind the fates.
+picture_tells_the_same() {
+	diff <(sed 1d <<<"$drawn" | awk '{ print $1 }') \
+		<(sed -n 's/.*x="50".*>\([0-9]*\)<.*/\1/p' "$RXE_OUT/ladder.svg") || fail "not the same packets"
+	diff <(sed -n 's/.*|  [A-Z ]*: //p' <<<"$drawn") \
+		<(sed -n 's/.*start.*>[a-z ]*: \([^<]*\)<.*/\1/p' "$RXE_OUT/ladder.svg" | grep -v guest) || fail "not the same fates"
+	[[ $(tail -n 1 "$RXE_OUT/ladder.svg") == "</svg>" ]]
+}
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	the_dissector_reads_known_packets
+	the_dissector_notices_a_wrong_length
+	the_dissector_is_installed_by_one_command
+	the_dissector_agrees_with_tsharks_own
+	a_good_exchange_has_no_marks
+	a_dropped_request_is_shown
+	a_dropped_response_is_shown
+	a_refusal_is_shown
+	a_power_cut_is_shown
+	packets_are_chosen_by_number
+	wrong_usage_is_explained
+	the_loss_of_a_response_is_seen_and_healed
+)
+
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+run_suite 2 "$@"

@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A program that needs no rights changes its QP, or destroys it, while it is in use.
+ *
+ * It changes how many responder resources the QP has (max_dest_rd_atomic, in SQD) while requests come to it: from
+ * another QP of the same device, which are handled by the very call that posts them, and from the wire, which are
+ * handled in softirq context.  Each request is executed once and as it was asked for, or it fails in a way that is
+ * documented, and the kernel stays sound.
+ *
+ * It destroys a QP that binds windows just now.  That waits for nothing, and what was bound can be deallocated.
+ *
+ *	hostile-qps [MILLISECONDS]	how long each case goes on, at least
+ *
+ * Root makes the link, as in rxe_mpe_conformance; then each case goes on as nobody.
+ */
+#include <err.h>
+#include <errno.h>
+#include <grp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "rxe_mpe_responder.h"
+
+#define NOBODY		65534
+#define PATIENCE	1800	/* seconds: enough for an emulated debug kernel */
+#define BATCH		16	/* requests posted at once, as many as the depth allows */
+#define LONG_READ	3000	/* bytes: three packets */
+
+/* So often at least the depth was changed, and was while requests were on their way: else nothing is shown. */
+#define LEAST		50
+
+/*
+ * What is where in the region.  What a batch stores to, the next one reads; so it does not matter how often a READ
+ * is executed.  A long READ goes from the first bank, or ends with the second, and has no counter in it.
+ */
+#define BANK_WORDS	8
+#define SECOND_BANK	3072
+#define COUNTERS	3600
+
+static unsigned int milliseconds = 500;
+
+static void stay_on_cpu(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus))
+		errx(1, "no CPU %d: a race wants two", cpu);
+}
+
+static void become_nobody(void)
+{
+	if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
+		err(1, "becoming nobody");
+}
+
+static long long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* ---- The thread that modifies ---- */
+
+struct modifier {
+	pthread_t thread;
+	struct ibv_qp *qp;
+	unsigned int depth[2];		/* taken in turn; after 0 the QP may be in error */
+	atomic_bool stop;
+	atomic_uint times;
+	atomic_int error;
+};
+
+static void *modify_depth(void *arg)
+{
+	struct modifier *modifier = arg;
+	struct ibv_qp_attr attr = { };
+	unsigned int i;
+	int error = 0;
+
+	stay_on_cpu(1);
+	for (i = 0; !modifier->stop && !error; i++) {
+		attr.max_dest_rd_atomic = modifier->depth[i % 2];
+		error = ibv_modify_qp(modifier->qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC);
+		modifier->times++;
+	}
+	if (error != EINVAL || modifier->depth[0])
+		modifier->error = error;
+	return NULL;
+}
+
+static void start_modifying(struct modifier *modifier, struct rxe_qp *qp)
+{
+	rxe_modify_qp(qp, IBV_QPS_SQD);
+	modifier->qp = qp->qp;
+	modifier->stop = false;
+	if (pthread_create(&modifier->thread, NULL, modify_depth, modifier))
+		errx(1, "no thread");
+}
+
+static void stop_modifying(struct __test_metadata *_metadata, struct modifier *modifier)
+{
+	modifier->stop = true;
+	pthread_join(modifier->thread, NULL);
+	EXPECT_EQ(0, modifier->error) {
+		TH_LOG("modifying: %s", strerror(modifier->error));
+	}
+}
+
+/* How a case has gone on so far; it ends when the time is over and enough has been seen. */
+struct course {
+	long long end;
+	unsigned int rounds;
+	unsigned int met;		/* rounds in which the depth was changed */
+	unsigned int before;		/* times it was changed until the round began */
+};
+
+static bool next_round(struct course *course, struct modifier *modifier)
+{
+	if (!course->end)
+		course->end = now_ms() + milliseconds;
+	if (modifier->error || (course->met >= LEAST && now_ms() >= course->end))
+		return false;
+	course->before = modifier->times;
+	return true;
+}
+
+static void end_round(struct course *course, struct modifier *modifier)
+{
+	course->rounds++;
+	course->met += modifier->times != course->before;
+}
+
+static void show_course(struct __test_metadata *_metadata, const struct course *course,
+			const struct modifier *modifier)
+{
+	TH_LOG("%u rounds; the depth was changed %u times, in %u of the rounds", course->rounds,
+	       modifier->times, course->met);
+	EXPECT_GE(modifier->times, LEAST);
+}
+
+/* ---- Requests of a QP of the same device ---- */
+
+FIXTURE(loopback) {
+	struct rig rig;
+	struct modifier modifier;
+	struct ibv_mr *local;		/* of the last page: what is read comes here */
+	struct rxe_qp pair[2];		/* who is modified, who asks */
+	unsigned int bank;
+	unsigned int successes, failures;
+	__u64 expected[BATCH];		/* what Atomics find */
+};
+
+FIXTURE_VARIANT(loopback) {
+	/*
+	 * What is posted: W ATOMIC WRITE, R READ of a bank, L long READ, A FETCH ADD, C CMP SWAP, F FLUSH.  One L at
+	 * most.
+	 */
+	const char *batch;
+	unsigned int depth[2];
+	/* A request may fail by this: there was no resource at all. */
+	enum ibv_wc_status no_resource;
+};
+
+#define DEPTHS(one, other)	.depth = { one, other }
+
+FIXTURE_VARIANT_ADD(loopback, atomic_write) { .batch = "WWWWWWWW", DEPTHS(1, 128) };
+FIXTURE_VARIANT_ADD(loopback, read) { .batch = "RRRRRRRR", DEPTHS(1, 128) };
+FIXTURE_VARIANT_ADD(loopback, long_read) { .batch = "LW", DEPTHS(1, 128) };
+FIXTURE_VARIANT_ADD(loopback, fetch_add) { .batch = "AAAAAAAA", DEPTHS(1, 128) };
+FIXTURE_VARIANT_ADD(loopback, cmp_swap) { .batch = "CCCCCCCC", DEPTHS(1, 128) };
+FIXTURE_VARIANT_ADD(loopback, flush) { .batch = "FFFFFFFF", DEPTHS(1, 128) };
+FIXTURE_VARIANT_ADD(loopback, mixed) { .batch = "WRAFLCWFWWARCFWR", DEPTHS(1, 128) };
+FIXTURE_VARIANT_ADD(loopback, mixed_and_no_resources) {
+	.batch = "WRAFLCWF", DEPTHS(0, 128), .no_resource = IBV_WC_REM_INV_REQ_ERR,
+};
+
+/*
+ * What is not answered is sent again, for a while: a READ whose resource went while it was answered.  Then it may
+ * fail: a duplicate is answered only as long as its resource is there.
+ */
+static void make_pair(struct rxe_end *end, struct rxe_qp pair[2])
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	unsigned int scale;
+
+	config.timeout = 17;	/* half a second */
+	for (scale = wait_scale(); scale > 1; scale /= 2)
+		config.timeout++;
+	config.retries = 2;
+	rxe_make_pair(end, &config, pair);
+}
+
+FIXTURE_SETUP(loopback)
+{
+	become_nobody();
+	stay_on_cpu(0);
+	self->modifier = (struct modifier) { .depth = { variant->depth[0], variant->depth[1] } };
+	self->bank = self->successes = self->failures = 0;
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	self->local = rxe_reg_mr(&self->rig.end, 3 * PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	if (!self->local)
+		err(1, "a memory region");
+	make_pair(&self->rig.end, self->pair);
+	start_modifying(&self->modifier, &self->pair[0]);
+}
+
+FIXTURE_TEARDOWN(loopback)
+{
+	rxe_close(&self->rig.end);
+}
+
+static __u64 bank_va(struct rig *rig, unsigned int bank)
+{
+	return rig->start + bank * SECOND_BANK;
+}
+
+/* The long READ that holds the bank. */
+static __u64 long_va(struct rig *rig, unsigned int bank)
+{
+	return rig->start + bank * (SECOND_BANK + BANK_WORDS * 8 - LONG_READ);
+}
+
+/* Where the answer to the n-th request of a batch comes. */
+static __u8 *place_of(FIXTURE_DATA(loopback) *self, unsigned int n, char kind)
+{
+	return (__u8 *)self->local->addr + (kind == 'L' ? PAGE - LONG_READ : n * 64);
+}
+
+static void post_one(FIXTURE_DATA(loopback) *self, unsigned int n, char kind)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(self->pair[1].qp);
+	static __u64 value = 0x0101010100000000;
+	struct rig *rig = &self->rig;
+	__u32 rkey = rig->mr->rkey, len = 8;
+	__u64 va = rig->start + COUNTERS;
+
+	value++;
+	memcpy(&self->expected[n], model_at(rig, va), 8);
+	switch (kind) {
+	case 'W':
+		va = bank_va(rig, self->bank) + n % BANK_WORDS * 8;
+		memcpy(model_at(rig, va), &value, 8);
+		ibv_wr_atomic_write(qpx, rkey, va, &value);
+		return;
+	case 'F':
+		ibv_wr_flush(qpx, rkey, rig->start, REGION_LEN, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+		return;
+	case 'A':
+		value += self->expected[n];
+		memcpy(model_at(rig, va), &value, 8);
+		ibv_wr_atomic_fetch_add(qpx, rkey, va, value - self->expected[n]);
+		break;
+	case 'C':
+		memcpy(model_at(rig, va), &value, 8);
+		ibv_wr_atomic_cmp_swp(qpx, rkey, va, self->expected[n], value);
+		break;
+	case 'R':
+		len = BANK_WORDS * 8;
+		ibv_wr_rdma_read(qpx, rkey, bank_va(rig, !self->bank));
+		break;
+	default:
+		len = LONG_READ;
+		ibv_wr_rdma_read(qpx, rkey, long_va(rig, !self->bank));
+	}
+	memset(place_of(self, n, kind), 0xee, len);
+	ibv_wr_set_sge(qpx, self->local->lkey, (uintptr_t)place_of(self, n, kind), len);
+}
+
+static void post_batch(struct __test_metadata *_metadata, FIXTURE_DATA(loopback) *self,
+		       const char *batch)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(self->pair[1].qp);
+	unsigned int n;
+
+	self->bank = !self->bank;
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	for (n = 0; batch[n]; n++) {
+		qpx->wr_id = n;
+		post_one(self, n, batch[n]);
+	}
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+}
+
+/* The n-th request has succeeded: what it brought back is what the model says. */
+static void check_result(struct __test_metadata *_metadata, FIXTURE_DATA(loopback) *self,
+			 unsigned int n, char kind)
+{
+	const __u8 *place = place_of(self, n, kind);
+	struct rig *rig = &self->rig;
+
+	switch (kind) {
+	case 'A':
+	case 'C':
+		ASSERT_EQ(0, memcmp(&self->expected[n], place, 8)) {
+			TH_LOG("request %u of the batch (%c) found another value", n, kind);
+		}
+		break;
+	case 'R':
+		ASSERT_EQ(0, memcmp(model_at(rig, bank_va(rig, !self->bank)), place, BANK_WORDS * 8)) {
+			TH_LOG("request %u of the batch (READ) brought other bytes", n);
+		}
+		break;
+	case 'L':
+		ASSERT_EQ(0, memcmp(model_at(rig, long_va(rig, !self->bank)), place, LONG_READ)) {
+			TH_LOG("request %u of the batch (long READ) brought other bytes", n);
+		}
+		break;
+	}
+}
+
+/* False: the QP is in error now, by a request that may fail so; all behind it were flushed. */
+static bool complete_batch(struct __test_metadata *_metadata, FIXTURE_DATA(loopback) *self,
+			   const char *batch, enum ibv_wc_status no_resource)
+{
+	bool failed = false;
+	struct ibv_wc wc;
+	unsigned int n;
+
+	for (n = 0; batch[n]; n++) {
+		ASSERT_TRUE(rxe_wait_wc(&self->rig.end, &wc, ANSWER_MS)) {
+			TH_LOG("request %u of the batch (%c) never completes", n, batch[n]);
+		}
+		ASSERT_EQ(n, wc.wr_id);
+		if (failed) {
+			ASSERT_EQ(IBV_WC_WR_FLUSH_ERR, wc.status);
+		} else if (wc.status == IBV_WC_SUCCESS) {
+			check_result(_metadata, self, n, batch[n]);
+			self->successes++;
+		} else {
+			ASSERT_TRUE(wc.status == IBV_WC_RETRY_EXC_ERR ||
+				    (no_resource && wc.status == no_resource)) {
+				TH_LOG("request %u of the batch (%c) completed with: %s", n, batch[n],
+				       ibv_wc_status_str(wc.status));
+			}
+			failed = true;
+			self->failures++;
+		}
+	}
+	return !failed;
+}
+
+static void check_region(struct __test_metadata *_metadata, struct rig *rig)
+{
+	ASSERT_EQ(0, memcmp(model_at(rig, rig->start), (void *)(uintptr_t)rig->start, REGION_LEN)) {
+		TH_LOG("the region differs from the model");
+	}
+}
+
+/* Some requests of the last batch were executed, and some were not. */
+static void begin_anew(struct __test_metadata *_metadata, FIXTURE_DATA(loopback) *self)
+{
+	struct rig *rig = &self->rig;
+	int i;
+
+	stop_modifying(_metadata, &self->modifier);
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, ibv_destroy_qp(self->pair[i].qp));
+	memcpy(model_at(rig, rig->start), (void *)(uintptr_t)rig->start, REGION_LEN);
+	make_pair(&rig->end, self->pair);
+	start_modifying(&self->modifier, &self->pair[0]);
+}
+
+TEST_F_TIMEOUT(loopback, requests, PATIENCE)
+{
+	struct course course = { };
+
+	while (next_round(&course, &self->modifier)) {
+		post_batch(_metadata, self, variant->batch);
+		if (complete_batch(_metadata, self, variant->batch, variant->no_resource))
+			check_region(_metadata, &self->rig);
+		else
+			begin_anew(_metadata, self);
+		end_round(&course, &self->modifier);
+	}
+	stop_modifying(_metadata, &self->modifier);
+	show_course(_metadata, &course, &self->modifier);
+	TH_LOG("%u requests succeeded, %u failed", self->successes, self->failures);
+	EXPECT_GE(self->successes, LEAST);
+	/* All that has a resource is served at once: it is rare that the time runs out. */
+	if (!variant->no_resource)
+		EXPECT_LE(self->failures, course.rounds / 10);
+}
+
+/* ---- Requests from the wire ---- */
+
+FIXTURE(wire) {
+	struct rig rig;
+	struct modifier modifier;
+};
+
+FIXTURE_SETUP(wire)
+{
+	become_nobody();
+	stay_on_cpu(0);
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	self->modifier = (struct modifier) { .depth = { 1, 128 } };
+	start_modifying(&self->modifier, &self->rig.flow.qp);
+}
+
+FIXTURE_TEARDOWN(wire)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+static struct packet request_of(struct rig *rig, unsigned int n)
+{
+	switch (n % 4) {
+	case 0:
+		return atomic_write(rig);
+	case 1:
+		return fetch_add(rig);
+	case 2:
+		return flush_range(rig);
+	default:
+		return read_only(rig);
+	}
+}
+
+TEST_F_TIMEOUT(wire, requests, PATIENCE)
+{
+	struct course course = { };
+	struct packet rq;
+
+	while (next_round(&course, &self->modifier)) {
+		rq = request_of(&self->rig, course.rounds);
+		serve(_metadata, &self->rig, &rq);
+		end_round(&course, &self->modifier);
+	}
+	stop_modifying(_metadata, &self->modifier);
+	show_course(_metadata, &course, &self->modifier);
+}
+
+/* Is this frame @answer?  The MSN may have moved on. */
+static bool is_answer(struct rig *rig, const struct frame *frame, const struct packet *answer)
+{
+	char want[WORDS_LEN], got[WORDS_LEN];
+	struct packet packet, sent = *answer;
+
+	if (frame_to_packet(frame, &packet) && packet.msn > sent.msn && packet.msn <= rig->flow.msn)
+		sent.msn = packet.msn;
+	return !strcmp(packet_in_words(&sent, want), words_or_nothing(frame, true, got)) &&
+	       !memcmp(sent.payload, packet.payload, sent.payload_len);
+}
+
+/*
+ * Each request comes twice.  The second is answered as the first was if the resource is still there, or is not; it is
+ * never executed.
+ */
+TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
+{
+	struct course course = { };
+	struct rig *rig = &self->rig;
+	struct packet rq, answer, last = { };
+	unsigned int again = 0;
+	char words[WORDS_LEN];
+	struct frame frame;
+	bool got;
+
+	while (next_round(&course, &self->modifier)) {
+		rq = request_of(rig, course.rounds);
+		answer = ask(rig, &rig->flow, &rq);
+		for (;;) {
+			got = peer_recv_frame(&frame, ANSWER_MS);
+			if (got && is_answer(rig, &frame, &answer))
+				break;
+			ASSERT_TRUE(got && is_answer(rig, &frame, &last)) {
+				TH_LOG("neither the answer nor the last one again, but: %s",
+				       words_or_nothing(&frame, got, words));
+			}
+			again++;
+		}
+		expect_memory(_metadata, rig);
+		send_again(&rq);
+		last = answer;
+		end_round(&course, &self->modifier);
+	}
+	stop_modifying(_metadata, &self->modifier);
+	show_course(_metadata, &course, &self->modifier);
+	TH_LOG("%u of the duplicates were answered", again);
+	EXPECT_GT(again, 0);
+	/* What answers the last duplicate comes before what answers this one. */
+	rq = read_only(rig);
+	answer = ask(rig, &rig->flow, &rq);
+	while (peer_recv_frame(&frame, ANSWER_MS) && !is_answer(rig, &frame, &answer))
+		;
+}
+
+/* ---- A QP that binds windows when it is destroyed ---- */
+
+#define WINDOWS		8
+/*
+ * So many are posted at once that the call which posts them leaves most to the tasklet.  Each is followed by an
+ * invalidation, which waits for all before it, but the last ones.
+ */
+#define BINDS		8192
+#define BINDS_PER_WC	32
+#define MOST_ROUNDS	5000
+#define SOON_MS		10000	/* what is being done may come to its end before */
+
+FIXTURE(windows) {
+	struct rig rig;
+};
+
+FIXTURE_SETUP(windows)
+{
+	become_nobody();
+	stay_on_cpu(0);
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
+FIXTURE_TEARDOWN(windows)
+{
+	rxe_close(&self->rig.end);
+}
+
+struct destroyer {
+	pthread_t thread;
+	struct ibv_qp *_Atomic qp;	/* to be destroyed; NULL: it is */
+	atomic_bool stop;
+	int error;
+	unsigned int ms;		/* that the last took, */
+	unsigned int most_ms;		/* and the longest */
+};
+
+static void *destroy(void *arg)
+{
+	struct destroyer *destroyer = arg;
+	long long start;
+	struct ibv_qp *qp;
+
+	stay_on_cpu(1);
+	while (!destroyer->stop) {
+		qp = destroyer->qp;
+		if (!qp)
+			continue;
+		/* As long as the other thread is posting, the kernel has it busy. */
+		do {
+			start = now_ms();
+			destroyer->error = ibv_destroy_qp(qp);
+		} while (destroyer->error == EBUSY);
+		destroyer->ms = now_ms() - start;
+		if (destroyer->ms > destroyer->most_ms)
+			destroyer->most_ms = destroyer->ms;
+		destroyer->qp = NULL;
+	}
+	return NULL;
+}
+
+static void post_binds(struct __test_metadata *_metadata, struct rig *rig, struct rxe_qp *qp,
+		       struct ibv_mw *mw[WINDOWS])
+{
+	const struct ibv_mw_bind_info info = { rig->mr, rig->start, REGION_LEN, ACCESS_WINDOW };
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
+	struct ibv_mw *this;
+	__u32 rkey;
+	int i;
+
+	ibv_wr_start(qpx);
+	for (i = 0; i < BINDS; i++) {
+		this = mw[i % WINDOWS];
+		rkey = ibv_inc_rkey(this->rkey);
+		qpx->wr_flags = i % BINDS_PER_WC == BINDS_PER_WC - 1 ? IBV_SEND_SIGNALED : 0;
+		ibv_wr_bind_mw(qpx, this, rkey, &info);
+		this->rkey = rkey;
+		qpx->wr_flags = 0;
+		if (i < BINDS - WINDOWS)
+			ibv_wr_local_inv(qpx, rkey);
+	}
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+}
+
+/* One QP; how many of its completions have come when it is gone. */
+static unsigned int bind_and_destroy(struct __test_metadata *_metadata, struct rig *rig,
+				     struct destroyer *destroyer)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct ibv_mw *mw[WINDOWS];
+	unsigned int completions = 0;
+	struct ibv_mr *mr = rig->mr;
+	struct rxe_qp qp;
+	struct ibv_wc wc;
+	int i;
+
+	rig->mr = rxe_reg_mr(&rig->end, REGION_OFFSET, REGION_LEN, ACCESS_DRAM);
+	if (!rig->mr)
+		err(1, "a memory region");
+	for (i = 0; i < WINDOWS; i++)
+		mw[i] = rxe_alloc_mw(&rig->end, 2);
+	config.queue = 2 * BINDS;
+	rxe_make_qp(&rig->end, &config, &qp);
+	post_binds(_metadata, rig, &qp, mw);
+	destroyer->qp = qp.qp;
+	while (destroyer->qp)
+		;
+	ASSERT_EQ(0, destroyer->error);
+	ASSERT_LT(destroyer->ms, SOON_MS * wait_scale()) {
+		TH_LOG("destroying a QP took %u ms", destroyer->ms);
+	}
+	while (ibv_poll_cq(rig->end.cq, 1, &wc))
+		completions += wc.status == IBV_WC_SUCCESS;
+	for (i = 0; i < WINDOWS; i++)
+		ASSERT_EQ(0, ibv_dealloc_mw(mw[i]));
+	ASSERT_EQ(0, ibv_dereg_mr(rig->mr));
+	rig->mr = mr;
+	return completions;
+}
+
+TEST_F_TIMEOUT(windows, bound_and_destroyed, PATIENCE)
+{
+	struct destroyer destroyer = { };
+	unsigned int rounds, amid = 0;
+	const long long end = now_ms() + milliseconds;
+
+	if (pthread_create(&destroyer.thread, NULL, destroy, &destroyer))
+		errx(1, "no thread");
+	for (rounds = 0; rounds < MOST_ROUNDS && (amid < LEAST || now_ms() < end); rounds++)
+		amid += bind_and_destroy(_metadata, &self->rig, &destroyer) < BINDS / BINDS_PER_WC;
+	destroyer.stop = true;
+	pthread_join(destroyer.thread, NULL);
+	TH_LOG("%u QPs destroyed, %u of them before all was bound; it took %u ms at most", rounds, amid,
+	       destroyer.most_ms);
+	EXPECT_GE(amid, LEAST);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		milliseconds = atoi(argv[1]);
+	if (!milliseconds)
+		errx(2, "usage: hostile-qps [MILLISECONDS]");
+	peer_open();
+	if (!rxe_offers_verbs()) {
+		printf("1..0 # SKIP the kernel's rxe offers neither FLUSH nor ATOMIC WRITE\n");
+		return KSFT_SKIP;
+	}
+	return test_harness_run(argc, argv);
+}

@@ -1,0 +1,608 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * WQEs that libibverbs would never build.  The send ring is memory of the user, and rxe has to
+ * take what it finds there: each WQE ends in a local error and nothing on the wire, or what is
+ * wrong with it is ignored and the packet is exactly that of the sound WQE.  No kernel memory, and
+ * nothing that is beside the WQE in the ring, ever gets out: all that leaves is compared.
+ *
+ *	hostile-wqes [RACES]	so often for each race between the kernel and a thread
+ *
+ * Needs root, as rxe_mpe_conformance does, and makes the same link.
+ */
+#include <err.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "rxe_mpe_requester.h"
+#include "rxe_mpe_send_ring.h"
+
+#define FORGED_POINTER	0xffff888000001000ull
+#define INLINE_BYTES	64	/* what rxe_make_qp() asks for */
+#define PATIENCE	1800	/* seconds: enough for many races on an emulated debug kernel */
+
+static int races = 15;	/* of each kind */
+
+/* Post @wr, changed by @spoil: what its packet would be if it were sound. */
+static struct packet post_spoilt(struct __test_metadata *_metadata, struct client *client,
+				 struct send_ring *ring, struct wr wr,
+				 void (*spoil)(struct rxe_send_wqe *wqe))
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	struct packet rq = {
+		.qpn = client->line.qp.peer_qpn, .psn = client->line.psn, .ack_req = true,
+		.va = wr.va, .rkey = REMOTE_RKEY, .dmalen = wr.len,
+	};
+
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++client->line.id;
+	qpx->wr_flags = wr.flags;
+	build_wr(client, qpx, &wr);
+	spoil(send_ring_next(ring));
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	client->line.psn = psn_add(client->line.psn, 1);
+	fill_request(client, &wr, &rq);
+	return rq;
+}
+
+static bool is_local_error(enum ibv_wc_status status)
+{
+	return status == IBV_WC_LOC_QP_OP_ERR || status == IBV_WC_LOC_PROT_ERR ||
+	       status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_MW_BIND_ERR;
+}
+
+/* A local error, and nothing has left. */
+static void expect_refusal(struct __test_metadata *_metadata, struct client *client)
+{
+	struct ibv_wc wc;
+
+	ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
+	ASSERT_EQ(client->line.id, wc.wr_id);
+	EXPECT_TRUE(is_local_error(wc.status)) {
+		TH_LOG("the WQE completed with: %s", ibv_wc_status_str(wc.status));
+	}
+	expect_silence(_metadata, client);
+}
+
+/* As if nothing were wrong. */
+static void expect_service(struct __test_metadata *_metadata, struct client *client,
+			   const struct packet *rq)
+{
+	expect_packet(_metadata, rq);
+	respond(client, rq);
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
+/* ---- One WQE, one thing wrong with it ---- */
+
+enum verdict { REFUSED, IGNORED };
+
+FIXTURE(spoilt) {
+	struct client client;
+	struct send_ring ring;
+};
+
+FIXTURE_VARIANT(spoilt) {
+	enum ibv_qp_type type;
+	struct wr (*make)(void);
+	void (*spoil)(struct rxe_send_wqe *wqe);
+	enum verdict verdict;
+};
+
+FIXTURE_SETUP(spoilt)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+
+	client_open(&self->client, &config);
+	config.type = variant->type;
+	line_open(&self->client, &self->client.line, &config);
+	send_ring_open(&self->ring);
+	memset(self->client.end.memory, 0x11, MEMORY_LEN);
+}
+
+FIXTURE_TEARDOWN(spoilt)
+{
+	client_close(&self->client);
+}
+
+TEST_F_TIMEOUT(spoilt, wqe, PATIENCE)
+{
+	struct packet rq = post_spoilt(_metadata, &self->client, &self->ring, variant->make(),
+				       variant->spoil);
+
+	if (variant->verdict == REFUSED)
+		expect_refusal(_metadata, &self->client);
+	else
+		expect_service(_metadata, &self->client, &rq);
+}
+
+/* A sound work request of a QP, what is changed in its WQE, and what must become of it. */
+#define SPOILT_ON(qp_type, name, make_wr, verdict_, ...)				\
+	static void spoil_##name(struct rxe_send_wqe *wqe) { __VA_ARGS__; }		\
+	FIXTURE_VARIANT_ADD(spoilt, name) {						\
+		.type = qp_type, .make = make_wr, .spoil = spoil_##name,		\
+		.verdict = verdict_,							\
+	}
+#define SPOILT(name, make_wr, verdict, ...)						\
+	SPOILT_ON(IBV_QPT_RC, name, make_wr, verdict, __VA_ARGS__)
+
+/* The same data, in the WQE. */
+static void make_inline(struct rxe_send_wqe *wqe)
+{
+	const void *data = (const void *)(uintptr_t)wqe->dma.sge[0].addr;
+
+	wqe->wr.send_flags |= IBV_SEND_INLINE;
+	memcpy(wqe->dma.inline_data, data, wqe->dma.length);
+}
+
+/* To see that the test's own ways are right: nothing is wrong with these. */
+SPOILT(sound_flush, wr_flush, IGNORED, (void)wqe);
+SPOILT(sound_atomic_write, wr_atomic_write, IGNORED, (void)wqe);
+SPOILT(sound_write, wr_write, IGNORED, (void)wqe);
+SPOILT(sound_inline_write, wr_write, IGNORED, make_inline(wqe));
+SPOILT(sound_read, wr_read, IGNORED, (void)wqe);
+SPOILT(sound_fetch_add, wr_fetch_add, IGNORED, (void)wqe);
+
+/* The opcode.  32 is IB_WR_REG_MR, whose WQE holds a pointer of the kernel. */
+SPOILT(opcode_lso, wr_write, REFUSED, wqe->wr.opcode = 10);
+SPOILT(opcode_read_with_inv, wr_read, REFUSED, wqe->wr.opcode = 11);
+SPOILT(opcode_masked_cmp_swap, wr_fetch_add, REFUSED, wqe->wr.opcode = 12);
+SPOILT(opcode_masked_fetch_add, wr_fetch_add, REFUSED, wqe->wr.opcode = 13);
+SPOILT(opcode_16, wr_flush, REFUSED, wqe->wr.opcode = 16);
+SPOILT(opcode_31, wr_flush, REFUSED, wqe->wr.opcode = 31);
+SPOILT(opcode_reg_mr, wr_write, REFUSED, wqe->wr.opcode = 32;
+       memcpy(&wqe->wr.wr, &(__u64) { FORGED_POINTER }, 8));
+SPOILT(opcode_reg_mr_null, wr_write, REFUSED, wqe->wr.opcode = 32; memset(&wqe->wr.wr, 0, 8));
+SPOILT(opcode_33, wr_write, REFUSED, wqe->wr.opcode = 33);
+SPOILT(opcode_256, wr_write, REFUSED, wqe->wr.opcode = 256);
+SPOILT(opcode_of_a_sign, wr_write, REFUSED, wqe->wr.opcode = 0x80000000);
+SPOILT(opcode_of_ones, wr_write, REFUSED, wqe->wr.opcode = 0xffffffff);
+SPOILT(opcode_of_a_wrap, wr_flush, REFUSED, wqe->wr.opcode = 0x8000000e);
+
+/* The opcode of another kind of QP. */
+SPOILT_ON(IBV_QPT_UC, flush_on_uc, wr_send, REFUSED, wqe->wr.opcode = IBV_WR_FLUSH);
+SPOILT_ON(IBV_QPT_UC, atomic_write_on_uc, wr_send, REFUSED, wqe->wr.opcode = IBV_WR_ATOMIC_WRITE);
+SPOILT_ON(IBV_QPT_UC, read_on_uc, wr_send, REFUSED, wqe->wr.opcode = IBV_WR_RDMA_READ);
+SPOILT_ON(IBV_QPT_UC, reg_mr_on_uc, wr_send, REFUSED, wqe->wr.opcode = 32);
+SPOILT_ON(IBV_QPT_UD, flush_on_ud, wr_send, REFUSED, wqe->wr.opcode = IBV_WR_FLUSH);
+SPOILT_ON(IBV_QPT_UD, atomic_write_on_ud, wr_send, REFUSED, wqe->wr.opcode = IBV_WR_ATOMIC_WRITE);
+SPOILT_ON(IBV_QPT_UD, write_on_ud, wr_send, REFUSED, wqe->wr.opcode = IBV_WR_RDMA_WRITE);
+SPOILT_ON(IBV_QPT_UD, fetch_add_on_ud, wr_send, REFUSED,
+	  wqe->wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD);
+SPOILT_ON(IBV_QPT_UD, unknown_ah, wr_send, REFUSED, wqe->wr.wr.ud.ah_num = 0x00ffffff);
+
+/* FLUSH: no guarantee, or reserved bits in type and level; too long; and what it does not use. */
+SPOILT(flush_type_0, wr_flush, REFUSED, wqe->wr.wr.flush.type = 0);
+SPOILT(flush_type_4, wr_flush, REFUSED, wqe->wr.wr.flush.type = 4);
+SPOILT(flush_type_5, wr_flush, REFUSED, wqe->wr.wr.flush.type = 5);
+SPOILT(flush_type_8, wr_flush, REFUSED, wqe->wr.wr.flush.type = 8);
+SPOILT(flush_type_17, wr_flush, REFUSED, wqe->wr.wr.flush.type = 17);
+SPOILT(flush_type_255, wr_flush, REFUSED, wqe->wr.wr.flush.type = 255);
+SPOILT(flush_level_2, wr_flush, REFUSED, wqe->wr.wr.flush.level = 2);
+SPOILT(flush_level_3, wr_flush, REFUSED, wqe->wr.wr.flush.level = 3);
+SPOILT(flush_level_16, wr_flush, REFUSED, wqe->wr.wr.flush.level = 16);
+SPOILT(flush_level_255, wr_flush, REFUSED, wqe->wr.wr.flush.level = 255);
+SPOILT(flush_length_2g, wr_flush, REFUSED, wqe->dma.length = 0x80000000);
+SPOILT(flush_length_of_ones, wr_flush, REFUSED, wqe->dma.length = 0xffffffff);
+SPOILT(flush_other_length, wr_flush, IGNORED, wqe->wr.wr.flush.length = 0xffffffff);
+SPOILT(flush_resid, wr_flush, IGNORED, wqe->dma.resid = 0xffffffff);
+SPOILT(flush_resid_of_an_mtu, wr_flush, IGNORED, wqe->dma.resid = MTU);
+SPOILT(flush_inline, wr_flush, IGNORED, wqe->wr.send_flags |= IBV_SEND_INLINE;
+       wqe->dma.resid = 64);
+SPOILT(flush_sges, wr_flush, IGNORED, wqe->dma.num_sge = 0xffffffff;
+       wqe->dma.cur_sge = 0x7fffffff; wqe->dma.sge_offset = 0x7fffffff; wqe->dma.resid = MTU);
+
+/* ATOMIC WRITE: eight bytes at a multiple of eight, whatever dma.resid and the SGEs say. */
+SPOILT(atomic_write_length_0, wr_atomic_write, REFUSED, wqe->dma.length = 0);
+SPOILT(atomic_write_length_4, wr_atomic_write, REFUSED, wqe->dma.length = 4);
+SPOILT(atomic_write_length_7, wr_atomic_write, REFUSED, wqe->dma.length = 7);
+SPOILT(atomic_write_length_16, wr_atomic_write, REFUSED, wqe->dma.length = 16);
+SPOILT(atomic_write_length_of_an_mtu, wr_atomic_write, REFUSED, wqe->dma.length = MTU);
+SPOILT(atomic_write_length_of_ones, wr_atomic_write, REFUSED, wqe->dma.length = 0xffffffff);
+SPOILT(atomic_write_all_lengths_16, wr_atomic_write, REFUSED, wqe->dma.length = 16;
+       wqe->dma.resid = 16);
+SPOILT(atomic_write_all_lengths_of_an_mtu, wr_atomic_write, REFUSED, wqe->dma.length = MTU;
+       wqe->dma.resid = MTU);
+SPOILT(atomic_write_all_lengths_0, wr_atomic_write, REFUSED, wqe->dma.length = 0;
+       wqe->dma.resid = 0);
+SPOILT(atomic_write_at_1, wr_atomic_write, REFUSED, wqe->wr.wr.rdma.remote_addr += 1);
+SPOILT(atomic_write_at_4, wr_atomic_write, REFUSED, wqe->wr.wr.rdma.remote_addr += 4);
+SPOILT(atomic_write_at_7, wr_atomic_write, REFUSED, wqe->wr.wr.rdma.remote_addr += 7);
+SPOILT(atomic_write_resid_0, wr_atomic_write, IGNORED, wqe->dma.resid = 0);
+SPOILT(atomic_write_resid_4, wr_atomic_write, IGNORED, wqe->dma.resid = 4);
+SPOILT(atomic_write_resid_16, wr_atomic_write, IGNORED, wqe->dma.resid = 16);
+SPOILT(atomic_write_resid_of_an_mtu, wr_atomic_write, IGNORED, wqe->dma.resid = MTU);
+SPOILT(atomic_write_resid_of_ones, wr_atomic_write, IGNORED, wqe->dma.resid = 0xffffffff);
+SPOILT(atomic_write_inline, wr_atomic_write, IGNORED, wqe->wr.send_flags |= IBV_SEND_INLINE;
+       wqe->dma.sge_offset = 0xfffffff8);
+SPOILT(atomic_write_sges, wr_atomic_write, IGNORED, wqe->dma.num_sge = 0xffffffff;
+       wqe->dma.cur_sge = 0xffffffff; wqe->dma.sge_offset = 0x7fffffff);
+SPOILT(atomic_write_iova, wr_atomic_write, IGNORED, wqe->iova = FORGED_POINTER);
+
+/* SGEs: the WQE has room for four. */
+SPOILT(num_sge_0, wr_write, REFUSED, wqe->dma.num_sge = 0);
+SPOILT(num_sge_5, wr_write, REFUSED, wqe->dma.num_sge = 5);
+SPOILT(num_sge_of_ones, wr_write, REFUSED, wqe->dma.num_sge = 0xffffffff);
+SPOILT(cur_sge_1, wr_write, REFUSED, wqe->dma.cur_sge = 1);
+SPOILT(cur_sge_4, wr_write, REFUSED, wqe->dma.num_sge = 4; wqe->dma.cur_sge = 4);
+SPOILT(cur_sge_of_ones, wr_write, REFUSED, wqe->dma.cur_sge = 0xffffffff);
+SPOILT(cur_sge_of_a_sign, wr_write, REFUSED, wqe->dma.cur_sge = 0x80000000);
+SPOILT(sge_offset_behind_the_end, wr_write, REFUSED, wqe->dma.sge_offset = 33);
+SPOILT(sge_offset_in_the_midst, wr_write, REFUSED, wqe->dma.sge_offset = 8);
+SPOILT(sge_offset_of_ones, wr_write, REFUSED, wqe->dma.sge_offset = 0xffffffff);
+SPOILT(sge_longer_than_its_region, wr_write, REFUSED, wqe->dma.sge[0].length = 0x10000;
+       wqe->dma.sge_offset = MEMORY_LEN - 8);
+SPOILT(sge_outside_its_region, wr_write, REFUSED, wqe->dma.sge[0].addr = FORGED_POINTER);
+SPOILT(sge_wraps, wr_write, REFUSED, wqe->dma.sge[0].addr = -16);
+SPOILT(sge_key, wr_write, REFUSED, wqe->dma.sge[0].lkey ^= 0xff);
+SPOILT(more_than_the_sges_hold, wr_write, REFUSED, wqe->dma.length = wqe->dma.resid = 33);
+SPOILT(more_sges_than_were_written, wr_write, REFUSED, wqe->dma.num_sge = 4;
+       wqe->dma.length = wqe->dma.resid = 64);
+
+/* Inline data: the WQE has room for 64 bytes. */
+SPOILT(inline_65, wr_write, REFUSED, make_inline(wqe); wqe->dma.length = wqe->dma.resid = 65);
+SPOILT(inline_of_an_mtu, wr_write, REFUSED, make_inline(wqe);
+       wqe->dma.length = wqe->dma.resid = MTU);
+SPOILT(inline_of_ones, wr_write, REFUSED, make_inline(wqe);
+       wqe->dma.length = wqe->dma.resid = 0xffffffff);
+SPOILT(inline_offset_33, wr_write, REFUSED, make_inline(wqe); wqe->dma.sge_offset = 33);
+SPOILT(inline_offset_64, wr_write, REFUSED, make_inline(wqe); wqe->dma.sge_offset = 64);
+SPOILT(inline_offset_4096, wr_write, REFUSED, make_inline(wqe); wqe->dma.sge_offset = 4096);
+SPOILT(inline_offset_of_a_sign, wr_write, REFUSED, make_inline(wqe);
+       wqe->dma.sge_offset = 0x80000000);
+SPOILT(inline_offset_wraps, wr_write, REFUSED, make_inline(wqe);
+       wqe->dma.sge_offset = 0xfffffff0);
+
+/* Local operations, with keys of nothing. */
+SPOILT(bind_nothing, wr_write, REFUSED, wqe->wr.opcode = IBV_WR_BIND_MW;
+       memset(&wqe->wr.wr, 0xff, sizeof(wqe->wr.wr)));
+SPOILT(invalidate_nothing, wr_write, REFUSED, wqe->wr.opcode = IBV_WR_LOCAL_INV;
+       wqe->wr.ex.invalidate_rkey = 0xffffffff);
+
+/* What belongs to the kernel: it sets these itself. */
+SPOILT(status, wr_flush, IGNORED, wqe->status = 0);
+SPOILT(mask, wr_flush, IGNORED, wqe->mask = 0xffffffff);
+SPOILT(mask_0, wr_atomic_write, IGNORED, wqe->mask = 0);
+SPOILT(psns, wr_flush, IGNORED, wqe->first_psn = wqe->last_psn = 0x12345);
+
+/* ---- The ring itself ---- */
+
+PATIENT_FIXTURE(ring)
+
+/* All slots at once, by a producer index that is none, and nothing sound in any of them. */
+TEST_F_TIMEOUT(ring, producer_index_out_of_range, PATIENCE)
+{
+	struct client *client = &self->client;
+	struct send_ring ring;
+	struct ibv_wc wc;
+	__u32 i;
+
+	line_open(client, &client->line, &RXE_QP_DEFAULT);
+	send_ring_open(&ring);
+	for (i = 0; i <= ring.index_mask; i++)
+		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) {
+			.wr = { .wr_id = i, .opcode = 0xffffffff }
+		};
+	ring.queue->producer_index = 0xffffffff;
+	send_ring_doorbell(&client->line.qp);
+	for (i = 0; i < ring.index_mask; i++) {
+		ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS)) {
+			TH_LOG("%u of %u completions", i, ring.index_mask);
+		}
+		ASSERT_EQ(i, wc.wr_id);
+		ASSERT_STREQ(ibv_wc_status_str(i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_LOC_QP_OP_ERR),
+			     ibv_wc_status_str(wc.status));
+	}
+	expect_silence(_metadata, client);
+}
+
+/* The kernel goes by what it knows of the ring, not by what the ring says. */
+TEST_F_TIMEOUT(ring, header_means_nothing, PATIENCE)
+{
+	struct client *client = &self->client;
+	struct ibv_qp_ex *qpx;
+	struct send_ring ring;
+	struct packet rq = {
+		.ack_req = true, .va = REMOTE_VA, .rkey = REMOTE_RKEY, .dmalen = 192,
+	};
+	struct wr wr = wr_flush();
+
+	line_open(client, &client->line, &RXE_QP_DEFAULT);
+	send_ring_open(&ring);
+	qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++client->line.id;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	build_wr(client, qpx, &wr);
+	ring.queue->log2_elem_size = 31;
+	ring.queue->index_mask = 0xffffffff;
+	ring.queue->consumer_index = 0x7fffffff;
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+
+	rq.qpn = client->line.qp.peer_qpn;
+	rq.psn = client->line.psn;
+	fill_request(client, &wr, &rq);
+	expect_service(_metadata, client, &rq);
+}
+
+/* ---- A ring that never gets empty ---- */
+
+#define WQE_DONE	3	/* wqe_state_done, of what the completer has only to take */
+
+struct refiller {
+	const struct send_ring *ring;
+	atomic_bool busy, stop;
+	atomic_uint laps;	/* of the consumer */
+};
+
+static void stay_on_cpu(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus))
+		errx(1, "no CPU %d: a race wants two", cpu);
+}
+
+static void *refill(void *arg)
+{
+	struct refiller *refiller = arg;
+	volatile struct rxe_queue_buf *queue = refiller->ring->queue;
+	__u32 last = 0, consumer;
+
+	stay_on_cpu(1);
+	while (!refiller->stop) {
+		consumer = queue->consumer_index;
+		queue->producer_index = (consumer - 1) & refiller->ring->index_mask;
+		refiller->laps += consumer < last;
+		last = consumer;
+		refiller->busy = true;
+	}
+	return NULL;
+}
+
+/*
+ * In SQD nothing is begun, so that all WQEs stay as they are.  A kernel that takes them until there is none comes
+ * back from the response that makes it begin when the refiller was stopped for long, by an emulator, or never.
+ */
+TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct client *client = &self->client;
+	struct send_ring ring;
+	struct refiller refiller = { .ring = &ring };
+	pthread_t thread;
+	struct packet rq;
+	__u32 i;
+
+	stay_on_cpu(0);
+	/* So large that it is refilled in time even if an emulator stops this CPU for a while. */
+	config.queue = 1 << 16;
+	line_open(client, &client->line, &config);
+	send_ring_open(&ring);
+	rq = post_and_expect(_metadata, client, wr_read());
+	rxe_modify_qp(&client->line.qp, IBV_QPS_SQD);
+	for (i = 0; i <= ring.index_mask; i++)
+		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { .state = WQE_DONE };
+	if (pthread_create(&thread, NULL, refill, &refiller))
+		errx(1, "no thread");
+	while (!refiller.busy)
+		;
+	respond(client, &rq);
+	EXPECT_LT(refiller.laps, 100);
+	while (refiller.laps < 3)
+		;
+	expect_silence(_metadata, client);
+	refiller.stop = true;
+	pthread_join(thread, NULL);
+	expect_silence(_metadata, client);
+}
+
+/* ---- WQEs that change while the kernel reads them ---- */
+
+FIXTURE(race) {
+	struct client client;
+	struct send_ring ring;
+	pthread_t racer;
+	atomic_bool busy, stop;
+	unsigned int sent, refused;
+};
+
+/* What the racer flips, NULL: nothing; and how often it has done so. */
+static struct rxe_send_wqe *_Atomic target;
+static atomic_uint flips;
+
+FIXTURE_VARIANT(race) {
+	struct wr (*make)(void);
+	/* Make the WQE one thing and another; all that is sent must be one of them, entirely. */
+	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
+};
+
+struct racer {
+	FIXTURE_DATA(race) *race;
+	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
+};
+
+static void *race(void *arg)
+{
+	struct racer *racer = arg;
+	struct rxe_send_wqe *wqe;
+	bool back = false;
+
+	stay_on_cpu(1);
+	while (!racer->race->stop) {
+		racer->race->busy = true;
+		wqe = target;
+		if (wqe) {
+			back = !back;
+			racer->flip(wqe, back);
+			flips++;
+		}
+		racer->race->busy = false;
+	}
+	return NULL;
+}
+
+#define RACE(name, make_wr, field, one, other)						\
+	static void flip_##name(volatile struct rxe_send_wqe *wqe, bool back)		\
+	{										\
+		wqe->field = back ? (one) : (other);					\
+	}										\
+	FIXTURE_VARIANT_ADD(race, name) { make_wr, flip_##name }
+
+RACE(opcode_of_both, wr_atomic_write, wr.opcode, IBV_WR_ATOMIC_WRITE, IBV_WR_FLUSH);
+RACE(opcode_and_none, wr_flush, wr.opcode, IBV_WR_FLUSH, 0xffffffff);
+RACE(opcode_and_reg_mr, wr_atomic_write, wr.opcode, IBV_WR_ATOMIC_WRITE, 32);
+RACE(opcode_and_write, wr_write, wr.opcode, IBV_WR_RDMA_WRITE, IBV_WR_ATOMIC_WRITE);
+RACE(opcode_and_read, wr_write, wr.opcode, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ);
+RACE(length, wr_atomic_write, dma.length, 8, MTU);
+RACE(resid, wr_atomic_write, dma.resid, 8, 0xffffff);
+RACE(type, wr_flush, wr.wr.flush.type, 1, 0xff);
+RACE(level, wr_flush, wr.wr.flush.level, 0, 3);
+RACE(address, wr_atomic_write, wr.wr.rdma.remote_addr, REMOTE_VA, REMOTE_VA + 1);
+RACE(write_resid, wr_write, dma.resid, 32, 0x10000);
+RACE(write_num_sge, wr_write, dma.num_sge, 1, 0xffffffff);
+RACE(write_cur_sge, wr_write, dma.cur_sge, 0, 0x7fffffff);
+RACE(write_sge_offset, wr_write, dma.sge_offset, 0, 0x7fffff00);
+RACE(write_inline_offset, wr_write, dma.sge_offset, 0, 0x40000);
+RACE(write_inline_resid, wr_write, dma.resid, 32, MTU);
+RACE(write_is_inline, wr_write, wr.send_flags, IBV_SEND_SIGNALED,
+     IBV_SEND_SIGNALED | IBV_SEND_INLINE);
+
+FIXTURE_SETUP(race)
+{
+	client_open(&self->client, &RXE_QP_DEFAULT);
+	memset(self->client.end.memory, 0x11, MEMORY_LEN);
+	self->busy = self->stop = false;
+	self->sent = self->refused = 0;
+	stay_on_cpu(0);
+}
+
+FIXTURE_TEARDOWN(race)
+{
+	client_close(&self->client);
+}
+
+/* Nothing but what the program has put into its memory and into this WQE may be in a packet. */
+static void expect_no_leak(struct __test_metadata *_metadata, struct client *client,
+			   const struct frame *frame)
+{
+	/* Part of the WQE; an address may look like anything. */
+	const struct ibv_sge sge = {
+		(uintptr_t)client->end.memory, wr_write().len, client->mr->lkey,
+	};
+	struct packet packet;
+	size_t i;
+
+	ASSERT_TRUE(frame_to_packet(frame, &packet)) {
+		TH_LOG("opcode 0x%02x, shorter than its headers", frame->wire.bth.opcode);
+	}
+	switch (packet.opcode) {
+	case ROCE_RC_FLUSH:
+		ASSERT_EQ(0, packet.payload_len);
+		ASSERT_EQ(GLOBAL, packet.placement);
+		break;
+	case ROCE_RC_ATOMIC_WRITE:
+		ASSERT_EQ(8, packet.payload_len);
+		ASSERT_EQ(8, packet.dmalen);
+		ASSERT_EQ(0, packet.va % 8);
+		break;
+	default:
+		for (i = 0; i < packet.payload_len; i++)
+			if (packet.payload[i] == RING_PATTERN &&
+			    !(i < sizeof(sge) && ((const __u8 *)&sge)[i] == RING_PATTERN))
+				break;
+		ASSERT_EQ(packet.payload_len, i) {
+			TH_LOG("byte %zu of the payload is from elsewhere in the ring", i);
+		}
+	}
+	ASSERT_EQ(ICRC_CONFORMING, frame->icrc);
+}
+
+/* The race is on before the kernel is told, but after libibverbs is done with the WQE. */
+static void start_race(struct rxe_send_wqe *wqe)
+{
+	unsigned int start = flips;
+
+	target = wqe;
+	while (flips - start < 2)
+		;
+}
+
+static void prepare_plain(struct rxe_send_wqe *wqe)
+{
+	start_race(wqe);
+}
+
+static void prepare_inline(struct rxe_send_wqe *wqe)
+{
+	make_inline(wqe);
+	start_race(wqe);
+}
+
+static void race_once(struct __test_metadata *_metadata, FIXTURE_DATA(race) *self,
+		      struct wr (*make)(void), void (*prepare)(struct rxe_send_wqe *wqe))
+{
+	struct client *client = &self->client;
+	struct frame frame;
+	struct ibv_wc wc;
+
+	line_open(client, &client->line, &RXE_QP_DEFAULT);
+	send_ring_open(&self->ring);
+	/* All of the WQE is the program's own, and may be sent. */
+	memset(send_ring_next(&self->ring), 0x11, sizeof(struct rxe_send_wqe) + INLINE_BYTES);
+	post_spoilt(_metadata, client, &self->ring, make(), prepare);
+	if (next_is_completion(_metadata, client, &frame, &wc)) {
+		self->refused++;
+		EXPECT_TRUE(is_local_error(wc.status)) {
+			TH_LOG("completed with: %s", ibv_wc_status_str(wc.status));
+		}
+	} else {
+		self->sent++;
+		expect_no_leak(_metadata, client, &frame);
+	}
+	target = NULL;
+	while (self->busy)
+		;
+	if (ibv_destroy_qp(client->line.qp.qp))
+		err(1, "destroying a queue pair");
+	/* What it still sent, and that it was flushed, is of no interest. */
+	while (peer_recv_frame(&frame, 0))
+		expect_no_leak(_metadata, client, &frame);
+	while (ibv_poll_cq(client->end.cq, 1, &wc))
+		;
+}
+
+TEST_F_TIMEOUT(race, wqe, PATIENCE)
+{
+	struct racer racer = { self, variant->flip };
+	void (*prepare)(struct rxe_send_wqe *wqe) = prepare_plain;
+	int i;
+
+	if (variant->flip == flip_write_inline_offset || variant->flip == flip_write_inline_resid)
+		prepare = prepare_inline;
+	if (pthread_create(&self->racer, NULL, race, &racer))
+		errx(1, "no thread");
+	for (i = 0; i < races; i++)
+		race_once(_metadata, self, variant->make, prepare);
+	self->stop = true;
+	pthread_join(self->racer, NULL);
+	TH_LOG("%u sent, %u refused", self->sent, self->refused);
+	expect_silence(_metadata, &self->client);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		races = atoi(argv[1]);
+	if (races < 1)
+		errx(2, "usage: hostile-wqes [RACES]");
+	peer_open();
+	if (!rxe_offers_verbs()) {
+		printf("1..0 # SKIP the kernel's rxe offers neither FLUSH nor ATOMIC WRITE\n");
+		return KSFT_SKIP;
+	}
+	return test_harness_run(argc, argv);
+}
