@@ -110,13 +110,13 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 .PHONY: demo test smoke
 demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check
 	@selftests/examples/demo.sh
-test: kernel rdma-core iproute2 stock-iproute2 selftests ## all tests
+test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests
 	@selftests/run-tests
 smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
 	@selftests/run-tests --smoke
 
 .PHONY: soak
-soak: kernel rdma-core iproute2 stock-iproute2 selftests ## all tests, with their long sets
+soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests, with their long sets
 	@LONG=1 selftests/run-tests
 
 # The same kernel without the series.

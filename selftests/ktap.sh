@@ -14,6 +14,17 @@
 export RXE_OUT=${RXE_OUT:-$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../build/out}
 mkdir -p "$RXE_OUT"
 
+# judged CMD...: passes on its KTAP.  Fails as CMD does, and if a result of it failed or is missing.
+judged() {
+	local ktap failed status=0
+	ktap=$(mktemp -p "$RXE_OUT")
+	"$@" | tee "$ktap" || status=$?
+	read -r _ failed _ < <("$(dirname "${BASH_SOURCE[0]}")/ktap-count" <"$ktap")
+	rm "$ktap"
+	((!failed)) || return $((status ? status : 1))
+	return "$status"
+}
+
 # shellcheck disable=SC2154 # the suite's cases
 run_suite() {
 	local jobs=$1

@@ -7,6 +7,8 @@
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
 module=$("$here/../modules/kernel-module" kernel_user)
 
 # rdma names the module that a QP belongs to.
@@ -24,4 +26,4 @@ in_guest='
 	in_use && exit 1
 	echo "ok 3 the module may go while it has the device in use"
 '
-exec "$here/../../qemu-scripts/rxe-vm" run --name kernel-user --pmem 64M --append kunit.enable=1 -- sh -euc "$in_guest" "$module"
+judged "$here/../../qemu-scripts/rxe-vm" run --name kernel-user --pmem 64M --append kunit.enable=1 -- sh -euc "$in_guest" "$module"

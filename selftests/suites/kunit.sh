@@ -6,6 +6,9 @@
 
 set -euo pipefail
 
-root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-exec "$root/qemu-scripts/rxe-vm" run --name kunit --append kunit.enable=1 "$@" -- \
+here=$(dirname "$(readlink -f "$0")")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+
+judged "$here/../../qemu-scripts/rxe-vm" run --name kunit --append kunit.enable=1 "$@" -- \
 	cat /sys/kernel/debug/kunit/rxe/results

@@ -224,6 +224,13 @@ nvdimm_outlives_a_power_cut() {
 	[[ $stdout == "b'kept'" ]] || fail "'$stdout' was kept"
 }
 
+# As with a kernel that lacks a driver.
+missing_nvdimm_is_no_pass() {
+	lab 1 run --pmem 64M --append initcall_blacklist=nfit_init -- true
+	says "the kernel shows 0 of 1 NVDIMMs: has it CONFIG_ACPI_NFIT"
+	verdict_is fail
+}
+
 client_cuts_the_servers_power() {
 	lab 0 pair --server 'rxe-ready; exec sleep 1000' --client rxe-kill-server
 	verdict_is pass
@@ -249,6 +256,51 @@ two_labs_run_at_once() {
 	local status=0
 	wait "$first" || status=$?
 	((status == 8)) || fail "the other one ended with $status, not 8"
+}
+
+listed_results_are_as_listed() {
+	local want body got
+	cat >"$work/expected" <<-'END'
+		# comment
+		skip this a.skip no hardware
+		fail this a.bug not mended yet
+		skip other b.skip no hardware
+	END
+	while IFS='|' read -r want body; do
+		got=$(printf '%b\n' "$body" | "$here/../ktap-count" -v suite=this -v expected="$work/expected") || true
+		echo "$body: $got"
+		[[ $got == "$want" ]] || fail "not: $want"
+	done <<-'END'
+		0 0 1|1..1\nok 1 a skip # SKIP
+		0 1 0|1..1\nok 1 b skip # SKIP
+		0 0 1|1..1\nnot ok 1 a bug
+		0 1 0|1..1\nok 1 a bug
+		0 1 0|1..1\nnot ok 1 b
+		0 0 1|1..1\n  1..1\n  not ok 1 a bug\nnot ok 1 parent
+	END
+	echo "skip this a.skip" >"$work/expected"
+	got=$(echo 1..1 | "$here/../ktap-count" -v expected="$work/expected" 2>&1) && fail "a line without a reason passes"
+	[[ $got == *"no reason"* ]] || fail "it says: $got"
+}
+
+a_suite_that_passes_results_on_judges_them() {
+	judged printf '1..1\nok 1 a\n' || fail "a result that passed"
+	! judged printf '1..1\nnot ok 1 a\n' || fail "a failed result passes"
+	! judged printf '1..2\nok 1 a\n' || fail "a missing result passes"
+	! judged sh -c 'echo 1..1; echo ok 1 a; exit 3' || fail "a failed command passes"
+}
+
+# A line of a kernel's log, behind + if it tells of trouble, behind - if it does not.
+splats_are_found() {
+	local kind line
+	while read -r kind line; do
+		printf '%s\n' "$line" >"$work/console"
+		if "$root/qemu-scripts/find-splats" "$work/console" >/dev/null; then
+			[[ $kind == + ]] || fail "taken for trouble: $line"
+		else
+			[[ $kind == - ]] || fail "not found: $line"
+		fi
+	done < <(grep '^[+-] ' "$here/kernel-lines")
 }
 
 wrong_usage_is_explained() {
@@ -305,13 +357,25 @@ broken_suites_are_failures() {
 		0 passed, 1 failed, 0 skipped|true
 		1 passed, 1 failed, 0 skipped|echo 1..2; echo ok 1 fine; kill -KILL $$
 		1 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 fine; exit 1
-		0 passed, 1 failed, 1 skipped|echo 1..2; echo ok 1 a '# SKIP x'; echo not ok 2 b; exit 1
+		0 passed, 2 failed, 0 skipped|echo 1..2; echo ok 1 a '# SKIP x'; echo not ok 2 b; exit 1
 		1 passed, 2 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo '  not ok 2 b'; echo ok 1 parent
+		0 passed, 1 failed, 0 skipped|echo 1..0
+		0 passed, 1 failed, 0 skipped|echo '1..0 # SKIP no such thing'
+		0 passed, 1 failed, 0 skipped|echo 1..1; echo not ok 1 a '# SKIP x'
+		0 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 a '# SKIP x'
+		2 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 a; echo ok 2 b
+		2 passed, 1 failed, 0 skipped|echo 1..2; echo ok 1 a; echo ok 1 a
+		1 passed, 1 failed, 0 skipped|echo 1..1; echo 1..1; echo ok 1 a
+		1 passed, 1 failed, 0 skipped|echo ok 1 a
+		1 passed, 1 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo not ok 1 parent
 	END
 }
 
 cases=(
 	broken_suites_are_failures
+	listed_results_are_as_listed
+	a_suite_that_passes_results_on_judges_them
+	splats_are_found
 	wrong_usage_is_explained
 	exit_status_is_passed_through
 	skip_is_told_from_failure
@@ -336,6 +400,7 @@ cases=(
 	server_that_does_not_end_fails
 	daemon_is_stopped
 	nvdimm_outlives_a_power_cut
+	missing_nvdimm_is_no_pass
 	client_cuts_the_servers_power
 	share_is_written
 	the_hosts_files_stay_as_they_are
