@@ -110,10 +110,14 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 .PHONY: demo test smoke
 demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check
 	@selftests/examples/demo.sh
-test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests
-	@selftests/run-tests
+test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests (SUITES='A B': these)
+	@selftests/run-tests $(SUITES)
 smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
 	@selftests/run-tests --smoke
+
+.PHONY: test-others
+test-others: ## on the other bases, which the archive may drop, those suites that tell most
+	@scripts/test-others
 
 .PHONY: soak
 soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests, with their long sets
