@@ -43,13 +43,17 @@ static struct ibv_context *open_device(void)
 	ibv_free_device_list(list);
 	if (!context)
 		errx(1, "cannot open RDMA device " RXE_DEVICE
-			" (is the rxe provider in libibverbs' path?)");
+			" (is libibverbs' provider for rxe installed, ibverbs-providers?)");
 	return context;
 }
 
+/* Of device_cap_flags_ex: enum ib_uverbs_device_cap_flags, which may be older in the system's headers. */
+#define CAP_FLUSH_GLOBAL	(1ull << 38)
+#define CAP_ATOMIC_WRITE	(1ull << 40)
+
 bool rxe_offers_verbs(void)
 {
-	const __u64 wanted = IB_UVERBS_DEVICE_FLUSH_GLOBAL | IB_UVERBS_DEVICE_ATOMIC_WRITE;
+	const __u64 wanted = CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
 	struct ibv_context *context = open_device();
 	struct ibv_device_attr_ex attr;
 
@@ -146,7 +150,7 @@ static struct ibv_qp *create_qp(struct rxe_end *end, const struct rxe_qp_config 
 				       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 				       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 				       IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
-				       IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE;
+				       SEND_OPS_MPE;
 	qp = ibv_create_qp_ex(end->context, &attr);
 	if (!qp)
 		err(1, "a queue pair");

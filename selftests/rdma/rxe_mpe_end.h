@@ -13,6 +13,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Rights that a libibverbs without ibv_wr_flush() does not name, but passes on to the kernel. */
+#ifdef NO_IBV_WR_FLUSH
+#define IBV_ACCESS_FLUSH_GLOBAL		(1 << 8)
+#define IBV_ACCESS_FLUSH_PERSISTENT	(1 << 9)
+#define SEND_OPS_MPE			0
+#else
+#define SEND_OPS_MPE			(IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE)
+#endif
+
 #define DAX_DEVICE	"/dev/dax0.0"
 
 #define PAGE		4096ul

@@ -100,6 +100,12 @@ static __u32 bind_window(struct rig *rig, int type, unsigned int access)
 			   (uintptr_t)rig->end.memory + WINDOW_OFFSET, WINDOW_LEN, access)->rkey;
 }
 
+/* A window of all of the region, so that the same requests fit. */
+static struct ibv_mw *bind_all(struct rig *rig, struct flow *flow, int type, unsigned int access)
+{
+	return rxe_bind_mw(&rig->end, &flow->qp, rig->mr, type, rig->start, REGION_LEN, access);
+}
+
 /* Requests, sound unless spoilt.  QP number and PSN are filled in when they are sent. */
 
 static struct packet flush(struct rig *rig, __u32 placement, __u64 va, __u32 len)
@@ -296,6 +302,14 @@ static void served(struct __test_metadata *_metadata, struct rig *rig, struct pa
 	serve(_metadata, rig, &rq);
 }
 
+static void window_serves(struct __test_metadata *_metadata, struct rig *rig, struct ibv_mw *mw)
+{
+	struct packet rq = read_only(rig);
+
+	rq.rkey = mw->rkey;
+	served(_metadata, rig, rq);
+}
+
 static void both_verbs_served_elsewhere(struct __test_metadata *_metadata, struct rig *rig)
 {
 	struct packet good[] = { flush_range(rig), atomic_write(rig), read_only(rig) };
@@ -307,6 +321,34 @@ static void both_verbs_served_elsewhere(struct __test_metadata *_metadata, struc
 		good[i].rkey = rig->open_mr->rkey;
 		serve_on(_metadata, rig, &fresh, &good[i]);
 	}
+}
+
+/* A SEND with Invalidate of this key: what becomes of the receive request that it finds. */
+static struct ibv_wc peer_invalidates(struct __test_metadata *_metadata, struct rig *rig,
+				      struct flow *flow, __u32 rkey, bool ack_req)
+{
+	struct packet rq = { .opcode = ROCE_RC_SEND_ONLY_INV, .ack_req = ack_req };
+	__be32 key = htobe32(rkey);
+	struct frame frame;
+	struct ibv_wc wc;
+
+	rxe_post_recv(&flow->qp, rig->mr, rig->start + 512, 256);
+	packet_to_frame(&rq, &frame);
+	memcpy(frame.wire.roce + sizeof(struct roce_bth), &key, sizeof(key));
+	send_raw_frame(flow, &frame);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	ASSERT_EQ(flow->qp.qp->qp_num, wc.qp_num);
+	return wc;
+}
+
+/* It ends the QP that it came to, with an error, and nothing else. */
+static void peer_cannot_invalidate(struct __test_metadata *_metadata, struct rig *rig,
+				   struct flow *flow, __u32 rkey)
+{
+	struct ibv_wc wc = peer_invalidates(_metadata, rig, flow, rkey, false);
+
+	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
+	both_verbs_served_elsewhere(_metadata, rig);
 }
 
 /*
@@ -408,7 +450,7 @@ static void rig_close(struct __test_metadata *_metadata, struct rig *rig)
 	struct flow fresh;
 	bool got;
 
-	if (_metadata->passed) {
+	if (HAS_PASSED()) {
 		rq = read_only(rig);
 		rq.rkey = rig->open_mr->rkey;
 		flow_open(rig, &fresh, &RXE_QP_DEFAULT);

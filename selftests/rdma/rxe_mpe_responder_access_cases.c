@@ -54,12 +54,6 @@ static __u32 key_of_deregistered(struct rig *rig)
 	return rkey;
 }
 
-/* All of the region, so that the same requests fit. */
-static struct ibv_mw *bind_all(struct rig *rig, struct flow *flow, int type, unsigned int access)
-{
-	return rxe_bind_mw(&rig->end, &flow->qp, rig->mr, type, rig->start, REGION_LEN, access);
-}
-
 static __u32 key_of_bad_window(struct rig *rig, enum bad_key kind)
 {
 	struct ibv_mw *mw;
@@ -267,34 +261,6 @@ CASE(dram, window_2_persistent, "5 persistence on DRAM", "such a type 2 window i
 
 DRAM_FIXTURE(window)
 
-/* A SEND with Invalidate of this key: what becomes of the receive request that it finds. */
-static struct ibv_wc peer_invalidates(struct __test_metadata *_metadata, struct rig *rig,
-				      struct flow *flow, __u32 rkey, bool ack_req)
-{
-	struct packet rq = { .opcode = ROCE_RC_SEND_ONLY_INV, .ack_req = ack_req };
-	__be32 key = htobe32(rkey);
-	struct frame frame;
-	struct ibv_wc wc;
-
-	rxe_post_recv(&flow->qp, rig->mr, rig->start + 512, 256);
-	packet_to_frame(&rq, &frame);
-	memcpy(frame.wire.roce + sizeof(struct roce_bth), &key, sizeof(key));
-	send_raw_frame(flow, &frame);
-	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
-	ASSERT_EQ(flow->qp.qp->qp_num, wc.qp_num);
-	return wc;
-}
-
-/* It ends the QP that it came to, with an error, and nothing else. */
-static void peer_cannot_invalidate(struct __test_metadata *_metadata, struct rig *rig,
-				   struct flow *flow, __u32 rkey)
-{
-	struct ibv_wc wc = peer_invalidates(_metadata, rig, flow, rkey, false);
-
-	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
-	both_verbs_served_elsewhere(_metadata, rig);
-}
-
 CASE(window, unbound_and_invalidated_by_the_peer, "5 R_Key", "an error, no more")
 {
 	peer_cannot_invalidate(_metadata, &self->rig, &self->rig.flow,
@@ -331,14 +297,6 @@ static struct ibv_mr *open_stranger(struct rig *rig, struct flow *stranger)
 		err(1, "a memory region in another protection domain");
 	rig->end.pd = own;
 	return mr;
-}
-
-static void window_serves(struct __test_metadata *_metadata, struct rig *rig, struct ibv_mw *mw)
-{
-	struct packet rq = read_only(rig);
-
-	rq.rkey = mw->rkey;
-	served(_metadata, rig, rq);
 }
 
 CASE(window, invalidated_by_a_stranger, "5 R_Key", "by a QP of another protection domain: it stays")
