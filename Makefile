@@ -47,7 +47,7 @@ fetch_iproute2  = scripts/fetch iproute2-$(IPROUTE2) $(IPROUTE2_TYPE) '$(IPROUTE
 .PHONY: help
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N"
+	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  V=1: all output"
 	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=: own sources"
 
 .PHONY: deps

@@ -15,11 +15,11 @@ need_space() {
 	((free >= $2)) || die "$1 has $free MiB free, $2 MiB are needed: free some space or move it to a larger disk"
 }
 
-# logged LOG CMD...: the output of CMD goes to the end of LOG; of a failure, its tail is shown.
+# logged LOG CMD...: the output of CMD goes to the end of LOG; of a failure, its tail is shown.  V=1: all is shown.
 logged() {
 	local log=$1
 	shift
-	if ! "$@" 2>&1 | tee -a "$log" | show_newest_line; then
+	if ! "$@" 2>&1 | tee -a "$log" | if [[ ${V-} == 1 ]]; then cat; else show_newest_line; fi; then
 		tail -n 25 "$log" >&2
 		die "\`$*\` failed; the whole log is $log"
 	fi
