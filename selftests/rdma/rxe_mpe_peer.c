@@ -43,9 +43,12 @@ static const char peer_up[] = "ip link set " PEER_NETDEV " up";
 static const char rxe_up[] = "rdma link add " RXE_DEVICE " type rxe netdev " RXE_NETDEV;
 
 /* So slow that nothing passes within a case but what the burst allows. */
-static const char stall[] = "tc qdisc replace dev " RXE_NETDEV " root tbf rate 80bit limit 1mb burst %u";
+static const char stall[] = "tc qdisc replace dev " RXE_NETDEV " root tbf rate 80bit limit 64mb burst %u";
 static const char choke[] = "tc qdisc replace dev " RXE_NETDEV " root pfifo limit 0";
 static const char end_stall[] = "tc qdisc replace dev " RXE_NETDEV " root noqueue";
+
+/* What the kernel sends at once, 129 packets of a QP for example, waits here: more than its backlog may hold. */
+#define PEER_BURST	(4 << 20)
 
 #define RC_OPCODES	0x20
 
@@ -124,9 +127,12 @@ static int open_raw_socket(void)
 		.sll_ifindex = if_nametoindex(PEER_NETDEV),
 	};
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_IP));
+	int burst = PEER_BURST;
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&here, sizeof(here)))
 		err(1, "a packet socket on " PEER_NETDEV " (CONFIG_PACKET is needed)");
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &burst, sizeof(burst)))
+		err(1, "a receive buffer of %d bytes", burst);
 	rxe_lladdr = here;
 	return fd;
 }

@@ -209,6 +209,53 @@ CASE(icrc, behind_an_answered_write, "1 ICRC trap",
 	answer_on(_metadata, client, &client->line, &rq[1]);
 }
 
+/* An unsignalled WRITE and a FLUSH, posted at once; does the WRITE ask for its acknowledgement? */
+static void post_with_write(struct __test_metadata *_metadata, struct client *client, bool asks,
+			    struct packet rq[2])
+{
+	struct wr wr[] = { wr_write(), wr_flush() };
+
+	wr[0].flags = 0;
+	post_all(_metadata, client, wr, 2, rq);
+	rq[0].ack_req = asks;
+	expect_packet(_metadata, &rq[0]);
+}
+
+CASE(icrc, behind_an_unsignaled_write, "3 acknowledge request",
+     "while no form is certain, an unsignalled WRITE before it asks: it is the first, and changes at once")
+{
+	struct client *client = &self->client;
+	struct packet rq[2];
+	const char *forms[] = { "CL", "LC" };
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		post_with_write(_metadata, client, true, rq);
+		respond(client, &rq[0]);
+		expect_forms(_metadata, &rq[1], forms[i]);
+		answer_on(_metadata, client, &client->line, &rq[1]);
+	}
+	/* Now it was sent in one form only. */
+	flush_answered(_metadata, client, "C");
+	post_with_write(_metadata, client, false, rq);
+	expect_forms(_metadata, &rq[1], "C");
+	client->line.msn++;
+	answer_on(_metadata, client, &client->line, &rq[1]);
+}
+
+CASE(icrc, behind_an_unsignaled_write_to_legacy, "3 acknowledge request",
+     "where legacy is certain, an unsignalled WRITE before it does not ask")
+{
+	struct client *client = &self->client;
+	struct packet rq[2];
+
+	peer_flushes(_metadata, client, &client->line, ICRC_LEGACY);
+	post_with_write(_metadata, client, false, rq);
+	expect_forms(_metadata, &rq[1], "L");
+	client->line.msn++;
+	answer_on(_metadata, client, &client->line, &rq[1]);
+}
+
 CASE(icrc, no_answer, "3 completion",
      "a plain ACKNOWLEDGE at its PSN is no answer: nothing is learnt by it")
 {

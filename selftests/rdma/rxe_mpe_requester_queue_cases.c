@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The kernel as requester: what becomes of requests that are not answered yet when one behind them
- * fails, when the QP is drained, when one of them found no receiver.
+ * fails, when the QP is drained or reset, when one of them found no receiver.
  */
 #include "rxe_mpe_requester.h"
 #include "rxe_mpe_send_ring.h"
@@ -188,6 +188,73 @@ CASE(rnr, failing_behind, "4 retransmission",
 	acknowledge(client, &rq, ROCE_AETH_RNR_NAK | 1);
 	expect_packet(_metadata, &rq);
 	expect_failure_behind(_metadata, client, &rq, IBV_WC_LOC_PROT_ERR);
+}
+
+/* More packets than may be unanswered, so that the requester stops amid them; only these are in the region. */
+#define SENDABLE	140
+
+/* Post a SEND whose last packet cannot be sent, which the requester does not come to yet. */
+static void post_half_sendable(struct __test_metadata *_metadata, struct client *client)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	static __u8 data[SENDABLE * MTU];
+	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, sizeof(data), 0);
+
+	ASSERT_NE(NULL, mr);
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++client->line.id;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, sizeof(data) + MTU);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+}
+
+/* What comes before a pulse is packets of the SEND that begins with PSN @first, in order: so many. */
+static int expect_part_of_send(struct __test_metadata *_metadata, struct client *client, __u32 first)
+{
+	struct packet pulse = post_on(_metadata, client, &client->pulse, wr_write()), answer;
+	struct packet packet;
+	struct frame frame;
+	int n;
+
+	for (n = 0;; n++) {
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
+		ASSERT_TRUE(frame_to_packet(&frame, &packet));
+		if (packet.qpn == pulse.qpn)
+			break;
+		ASSERT_EQ(n ? ROCE_RC_SEND_MIDDLE : ROCE_RC_SEND_FIRST, packet.opcode);
+		ASSERT_EQ(psn_add(first, n), packet.psn);
+	}
+	answer = response_on(&client->pulse, &pulse);
+	peer_send(&answer);
+	expect_wc(_metadata, client, client->pulse.id, IBV_WC_SUCCESS);
+	return n;
+}
+
+CASE(rnr, failing_itself, "4 retransmission",
+     "RNR NAK, then NAK PSN sequence for a SEND whose end cannot be sent: that error, the rest is flushed")
+{
+	struct client *client = &self->client;
+	struct packet first = { .psn = client->line.psn }, later;
+	struct frame frame;
+	int sent;
+
+	post_half_sendable(_metadata, client);
+	sent = expect_part_of_send(_metadata, client, first.psn);
+	ASSERT_LT(sent, SENDABLE) {
+		TH_LOG("the requester has not stopped: nothing is shown");
+	}
+	post(_metadata, client, wr_write());
+
+	/* 0: the longest time, so that the second NAK comes before it ends, and lets the requester go on. */
+	acknowledge(client, &first, ROCE_AETH_RNR_NAK);
+	later.psn = psn_add(first.psn, sent / 2);
+	acknowledge(client, &later, ROCE_AETH_NAK_PSN);
+	expect_wc(_metadata, client, 1, IBV_WC_LOC_PROT_ERR);
+	expect_wc(_metadata, client, 2, IBV_WC_WR_FLUSH_ERR);
+	while (peer_recv_frame(&frame, 0))
+		;
+	expect_silence(_metadata, client);
 }
 
 /* Answers of before keep coming while the kernel waits for the time that the RNR NAK says, and ends to wait. */
@@ -441,4 +508,114 @@ CASE(drain_of, sixteen, "3 SQD", "16 not answered, of all kinds, answered one by
 	}
 	expect_drained(_metadata, client);
 	works_on(_metadata, client);
+}
+
+/* ---- RESET ---- */
+
+/* Through RESET to a new connection.  Nothing that was sent before is left. */
+static void reset_line(struct client *client, const struct rxe_qp_config *config)
+{
+	struct frame frame;
+
+	line_reopen(client, &client->line, config);
+	while (peer_recv_frame(&frame, 0))
+		;
+}
+
+/* The peer gets @rq once, answers, and gets nothing more. */
+static void expect_one_round(struct __test_metadata *_metadata, struct client *client,
+			     const struct packet *rq)
+{
+	respond(client, rq);
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
+/* Not those that a READ response answers: one may begin anew at any time. */
+FIXTURE_VARIANT(reset_amid) {
+	struct wr (*make)(void);
+};
+
+PATIENT_FIXTURE(reset_amid)
+
+ROW(reset_amid, write, "3 completion", "a WRITE") { wr_write };
+ROW(reset_amid, send, "3 completion", "a SEND") { wr_send };
+ROW(reset_amid, fetch_add, "3 completion", "a FETCH ADD") { wr_fetch_add };
+
+CASE(reset_amid, a_read, "3 completion",
+     "RESET when half of a READ is answered: the first request of the next connection succeeds")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client,
+					   wr_to(IBV_WR_RDMA_READ, REMOTE_VA, 2 * MTU));
+	struct packet half = response(client, &rq);
+
+	half.opcode = ROCE_RC_READ_RESPONSE_FIRST;
+	half.payload_len = MTU;
+	peer_send(&half);
+	expect_silence(_metadata, client);
+	reset_line(client, &RXE_QP_DEFAULT);
+	rq = post_and_expect(_metadata, client, variant->make());
+	expect_one_round(_metadata, client, &rq);
+}
+
+PATIENT_FIXTURE(reset)
+
+CASE(reset, amid_a_retry, "4 retransmission",
+     "RESET when a retry is not answered: a NAK PSN sequence in the next connection starts one")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, wr_write());
+
+	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
+	expect_packet(_metadata, &rq);
+	reset_line(client, &RXE_QP_DEFAULT);
+	rq = post_and_expect(_metadata, client, wr_write());
+	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
+	expect_packet(_metadata, &rq);
+	expect_one_round(_metadata, client, &rq);
+}
+
+/* That its timer has run out is shown by another QP whose timer was started later, for the same time. */
+
+CASE(reset, amid_a_time_out, "4 time-outs",
+     "RESET while an ACK timeout runs: it is not one of the next connection, which has none")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	struct client *client = &self->client;
+	struct packet rq, later;
+
+	line_open(client, &client->line, &config);
+	line_open(client, &client->pulse, &config);
+	post_and_expect(_metadata, client, wr_write());
+	reset_line(client, &RXE_QP_DEFAULT);
+	rq = post_and_expect(_metadata, client, wr_write());
+	later = post_on(_metadata, client, &client->pulse, wr_write());
+	expect_packet(_metadata, &later);
+	expect_retransmission(_metadata, &later, 1);
+	expect_retransmission(_metadata, &later, 1);
+	later = response_on(&client->pulse, &later);
+	peer_send(&later);
+	expect_wc(_metadata, client, client->pulse.id, IBV_WC_SUCCESS);
+	expect_one_round(_metadata, client, &rq);
+}
+
+CASE(reset, amid_an_rnr_wait, "4 retransmission",
+     "RESET while the time of an RNR NAK runs: nothing is sent again in the next connection")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, wr_send()), later;
+
+	acknowledge(client, &rq, ROCE_AETH_RNR_NAK);
+	expect_silence(_metadata, client);
+	reset_line(client, &RXE_QP_DEFAULT);
+	rq = post_and_expect(_metadata, client, wr_write());
+	later = post_on(_metadata, client, &client->pulse, wr_send());
+	expect_packet(_metadata, &later);
+	acknowledge_on(&client->pulse, &later, ROCE_AETH_RNR_NAK);
+	expect_retransmission(_metadata, &later, 1);
+	later = response_on(&client->pulse, &later);
+	peer_send(&later);
+	expect_wc(_metadata, client, client->pulse.id, IBV_WC_SUCCESS);
+	expect_one_round(_metadata, client, &rq);
 }

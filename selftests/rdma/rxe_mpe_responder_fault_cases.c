@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kernel as responder: requests of before its time, and answers that cannot be sent. */
+/*
+ * The kernel as responder: requests of before its time, answers that cannot be sent, and answers that
+ * take long.
+ */
+#include <sys/mman.h>
+
 #include "rxe_mpe_responder.h"
 
 /* ---- Requests before the first PSN ---- */
@@ -299,4 +304,156 @@ CASE(unsent, with_a_write_behind, "4 duplicates",
 		expect_whole_answer(_metadata, rig, &rq, &answer);
 	}
 	expect_memory(_metadata, rig);
+}
+
+/* ---- READs that take long ---- */
+
+/* A region of which all is this much of memory, again and again. */
+#define PART_LEN	(2ul << 20)
+#define FAULT_AROUND	(16 * PAGE)
+
+struct long_region {
+	__u8		*memory;
+	size_t		len;
+	struct ibv_mr	*mr;
+};
+
+static __u8 *map_again_and_again(size_t len)
+{
+	__u8 *memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int part = memfd_create("part", MFD_CLOEXEC);
+	size_t at;
+
+	if (memory == MAP_FAILED || part < 0 || ftruncate(part, PART_LEN))
+		err(1, "memory for a long region");
+	for (at = 0; at < len; at += PART_LEN)
+		if (mmap(memory + at, PART_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 part, 0) == MAP_FAILED)
+			err(1, "a part of a long region");
+	close(part);
+	for (at = 0; at < PART_LEN; at++)
+		memory[at] = at * 7 + at / MTU + 1;
+	/* A read maps what is around it, too.  Registration would map each page by itself. */
+	for (at = 0; at < len; at += FAULT_AROUND)
+		(void)*(volatile __u8 *)(memory + at);
+	return memory;
+}
+
+static void open_long_region(struct rig *rig, struct long_region *region, size_t len)
+{
+	rig_open(rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	region->len = len;
+	region->memory = map_again_and_again(len);
+	region->mr = ibv_reg_mr(rig->end.pd, region->memory, len, IBV_ACCESS_REMOTE_READ);
+	if (!region->mr)
+		err(1, "a region of %zu bytes", len);
+}
+
+static void close_long_region(struct __test_metadata *_metadata, struct rig *rig,
+			      struct long_region *region)
+{
+	peer_end_stall();
+	rig_close(_metadata, rig);
+	munmap(region->memory, region->len);
+}
+
+/* Ask for @len bytes; the first @n packets of the answer, which is longer, are as they must be. */
+static void expect_begun(struct __test_metadata *_metadata, struct rig *rig,
+			 const struct long_region *region, __u32 len, int n)
+{
+	struct packet rq = {
+		.opcode = ROCE_RC_READ_REQUEST, .ack_req = true,
+		.va = (uintptr_t)region->memory, .rkey = region->mr->rkey, .dmalen = len,
+	};
+	struct packet part = {
+		.opcode = ROCE_RC_READ_RESPONSE_FIRST, .qpn = rig->flow.qp.peer_qpn,
+		.psn = rig->flow.psn, .msn = ++rig->flow.msn, .payload_len = MTU,
+	};
+	int i;
+
+	send_raw(&rig->flow, &rq);
+	for (i = 0; i < n; i++) {
+		memcpy(part.payload, region->memory + i * MTU, MTU);
+		expect_packet(_metadata, &part);
+		part.opcode = ROCE_RC_READ_RESPONSE_MIDDLE;
+		part.msn = 0;	/* it has none */
+		part.psn = psn_add(part.psn, 1);
+	}
+}
+
+/* Through RESET to a new connection. */
+static void reset_flow(struct rig *rig)
+{
+	rxe_reconnect_qp(&rig->end, &RXE_QP_DEFAULT, &rig->flow.qp);
+	rig->flow.psn = RXE_QP_DEFAULT.peer_psn;
+	rig->flow.msn = 0;
+}
+
+/* As many packets as the stalled link takes, so that the answer neither ends nor is given up before RESET. */
+#define LONG_READ	(64ul << 20)
+
+FIXTURE(long_read) {
+	struct rig		rig;
+	struct long_region	region;
+};
+
+FIXTURE_SETUP(long_read)
+{
+	open_long_region(&self->rig, &self->region, LONG_READ);
+}
+
+FIXTURE_TEARDOWN(long_read)
+{
+	close_long_region(_metadata, &self->rig, &self->region);
+}
+
+CASE(long_read, reset, "4 duplicates",
+     "RESET amid the answer to a READ: the requests of the next connection are served")
+{
+	unsigned long long errors = rxe_counter("send_err");
+	struct rig *rig = &self->rig;
+
+	peer_stall_link();
+	expect_begun(_metadata, rig, &self->region, LONG_READ, 1);
+	reset_flow(rig);
+	/* What waits there is dropped. */
+	peer_end_stall();
+	EXPECT_EQ(errors, rxe_counter("send_err")) {
+		TH_LOG("the answer was given up before RESET: nothing is shown");
+	}
+	served(_metadata, rig, write_only(rig));
+	served(_metadata, rig, read_only(rig));
+	served(_metadata, rig, fetch_add(rig));
+}
+
+/* The most that a READ may ask for, and negative as a signed number. */
+#define HUGE_READ	(1ul << 31)
+
+FIXTURE(huge_read) {
+	struct rig		rig;
+	struct long_region	region;
+};
+
+FIXTURE_SETUP(huge_read)
+{
+	open_long_region(&self->rig, &self->region, HUGE_READ);
+}
+
+FIXTURE_TEARDOWN(huge_read)
+{
+	close_long_region(_metadata, &self->rig, &self->region);
+}
+
+CASE(huge_read, begins, "1 RETH",
+     "a READ of 2^31 bytes is answered with what the region holds, from the first packet on")
+{
+	struct rig *rig = &self->rig;
+	struct frame frame;
+
+	expect_begun(_metadata, rig, &self->region, HUGE_READ, 8);
+	reset_flow(rig);
+	/* The rest that was sent: while the peer waits for more, the kernel hands it over. */
+	while (peer_recv_frame(&frame, 20))
+		;
+	served(_metadata, rig, read_only(rig));
 }
