@@ -34,3 +34,22 @@ plain_git() {
 	export GIT_AUTHOR_NAME=$AUTHOR_NAME GIT_AUTHOR_EMAIL=$AUTHOR_MAIL
 	export GIT_COMMITTER_NAME=$AUTHOR_NAME GIT_COMMITTER_EMAIL=$AUTHOR_MAIL
 }
+
+# topics_of DIR: "TOPIC/" of each topic of a series, in order; one empty line if it has none.
+topics_of() {
+	local lists=("$1"/[0-9]*/series)
+	if [[ -e ${lists[0]} ]]; then
+		lists=("${lists[@]#"$1"/}")
+		printf '%s\n' "${lists[@]%series}"
+	else
+		say ''
+	fi
+}
+
+# patches_of DIR: the paths of its patches, in order, those of all topics if it has some.
+patches_of() {
+	local topic
+	while read -r topic; do
+		sed "s|^|${1%/}/$topic|" "$1/${topic}series"
+	done < <(topics_of "$1")
+}

@@ -11,7 +11,7 @@
 tree() { git -C "$TREE" "$@"; }
 
 # The C files that the series touches, and their folders.
-c_files() { sed -n 's|^+++ b/\(.*\.[ch]\)$|\1|p' "$SERIES"/[0-9]*.patch | sort -u; }
+c_files() { patches_of "$SERIES" | xargs sed -n 's|^+++ b/\(.*\.[ch]\)$|\1|p' | sort -u; }
 c_folders() { c_files | sed -n 's|[^/]*\.c$||p' | sort -u; }
 
 # kbuild ARCH ARG...: make in TREE, objects in OUT/ARCH
