@@ -16,69 +16,12 @@
  * passed, 1 some failed, 4 the kernel has not got the verbs.
  */
 #include <err.h>
-#include <fnmatch.h>
 #include <getopt.h>
 #include <sched.h>
 
-#include "rxe_mpe_cases.h"
-
-#define NAME_LEN	128
-
-/* The cases that have the kernel post FLUSH are then one that is skipped. */
-#ifdef NO_IBV_WR_FLUSH
-#define CASES_LACKING	1
-#else
-#define CASES_LACKING	0
-#endif
+#include "rxe_mpe_case_runner.h"
 
 extern const struct case_doc *const __start_case_docs[], *const __stop_case_docs[];
-
-struct selection {
-	char **patterns;	/* ends with NULL; none: all */
-	const char *after;	/* not yet seen; NULL: it was, or there is none */
-};
-
-/* What is done with one case. */
-typedef void (*case_fn)(struct __fixture_metadata *fixture,
-			struct __fixture_variant_metadata *row, struct __test_metadata *test,
-			const char *name);
-
-static unsigned int cases_selected;
-
-static bool is_selected(struct selection *selection, const char *name)
-{
-	char **pattern;
-
-	if (selection->after) {
-		if (!strcmp(selection->after, name))
-			selection->after = NULL;
-		return false;
-	}
-	for (pattern = selection->patterns; *pattern; pattern++)
-		if (!fnmatch(*pattern, name, 0))
-			return true;
-	return !*selection->patterns;
-}
-
-static void for_each_case(struct selection selection, case_fn fn)
-{
-	static struct __fixture_variant_metadata no_row = { .name = "" };
-	struct __fixture_variant_metadata *row;
-	struct __fixture_metadata *fixture;
-	struct __test_metadata *test;
-	char name[NAME_LEN];
-
-	for (fixture = __fixture_list; fixture; fixture = fixture->next)
-		for (row = fixture->variant ?: &no_row; row; row = row->next)
-			for (test = fixture->tests; test; test = test->next) {
-				snprintf(name, sizeof(name), "%s%s%s.%s", fixture->name,
-					 row->name[0] ? "." : "", row->name, test->name);
-				if (is_selected(&selection, name))
-					fn(fixture, row, test, name);
-			}
-	if (selection.after)
-		errx(1, "there is no case \"%s\" to start behind; see --list", selection.after);
-}
 
 static const struct case_doc *find_doc(const char *fixture, const char *part)
 {
@@ -105,28 +48,6 @@ static void list_case(struct __fixture_metadata *fixture, struct __fixture_varia
 	putchar('\n');
 }
 
-static void count_case(struct __fixture_metadata *fixture __attribute__((unused)),
-		       struct __fixture_variant_metadata *row __attribute__((unused)),
-		       struct __test_metadata *test __attribute__((unused)),
-		       const char *name __attribute__((unused)))
-{
-	cases_selected++;
-}
-
-static void run_case(struct __fixture_metadata *fixture, struct __fixture_variant_metadata *row,
-		     struct __test_metadata *test, const char *name __attribute__((unused)))
-{
-	static struct __test_results *results;
-
-	if (!results)
-		results = mmap(NULL, sizeof(*results), PROT_READ | PROT_WRITE,
-			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	test->results = results;
-	test->timeout = TEST_TIMEOUT_DEFAULT * wait_scale();
-	__run_test(fixture, row, test);
-	fflush(stdout);
-}
-
 /* Frames keep their order better, and emulation runs faster, if one CPU does it all. */
 static void stay_on_one_cpu(void)
 {
@@ -136,23 +57,6 @@ static void stay_on_one_cpu(void)
 	CPU_SET(0, &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus))
 		err(1, "staying on CPU 0");
-}
-
-static void run_cases(struct selection selection)
-{
-	stay_on_one_cpu();
-	peer_open();
-	ksft_print_header();
-	if (!rxe_offers_verbs()) {
-		printf("1..0 # SKIP the kernel's rxe offers neither FLUSH nor ATOMIC WRITE\n");
-		exit(KSFT_SKIP);
-	}
-	for_each_case(selection, count_case);
-	ksft_set_plan(cases_selected + CASES_LACKING);
-	for_each_case(selection, run_case);
-	if (CASES_LACKING)
-		ksft_test_result_skip("requester: built with a libibverbs without ibv_wr_flush()\n");
-	ksft_finished();
 }
 
 int main(int argc, char **argv)
@@ -179,9 +83,10 @@ int main(int argc, char **argv)
 				"[PATTERN]...");
 	}
 	selection.patterns = argv + optind;
-	if (list)
+	if (list) {
 		for_each_case(selection, list_case);
-	else
-		run_cases(selection);
-	return 0;
+		return 0;
+	}
+	stay_on_one_cpu();
+	run_cases(selection);
 }

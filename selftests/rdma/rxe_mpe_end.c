@@ -136,9 +136,9 @@ static struct ibv_qp *create_qp(struct rxe_end *end, const struct rxe_qp_config 
 		.pd = end->pd,
 		.sq_sig_all = config->all_signaled,
 		.cap = {
-			.max_send_wr = config->queue, .max_send_sge = 1,
+			.max_send_wr = config->queue, .max_send_sge = !config->no_sge,
 			.max_recv_wr = 4, .max_recv_sge = 1,
-			.max_inline_data = 64,
+			.max_inline_data = config->no_sge ? 0 : 64,
 		},
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = IBV_QP_EX_WITH_SEND,

@@ -65,6 +65,7 @@ struct rxe_qp_config {
 	unsigned int		retries;
 	unsigned int		rnr_retries;
 	bool			all_signaled;	/* sq_sig_all */
+	bool			no_sge;		/* max_send_sge and max_inline_data 0 */
 };
 
 extern const struct rxe_qp_config RXE_QP_DEFAULT;

@@ -4,7 +4,11 @@
 # What a program without any rights may do to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring,
 # hostile-qps modifies its QP while requests come to it.  Each has a guest of its own.
 #
-#	hostile.sh [--kernel IMAGE]	another kernel
+#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [PATTERN...]
+#
+#	--kernel IMAGE	another kernel
+#	--legacy-icrc	as for conformance.sh; of hostile-wqes only
+#	PATTERN		only the cases of hostile-wqes whose names match
 #
 # With LONG=1 for ten times as long.
 
@@ -13,11 +17,17 @@ set -euo pipefail
 root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 times=$((${LONG:-0} ? 10 : 1))
 vm_options=()
-case ${1-} in
-'') ;;
---kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") ;;
-*) echo "hostile.sh: error: unknown option $1" >&2; exit 2 ;;
-esac
+wqes=(--races $((times * 15)))
+patterns=()
+while (($#)); do
+	case $1 in
+	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}"); shift ;;
+	--legacy-icrc) wqes+=(--legacy-icrc) ;;
+	-*) echo "hostile.sh: error: unknown option $1" >&2; exit 2 ;;
+	*) patterns+=("$1") ;;
+	esac
+	shift
+done
 
 # guest PROGRAM ARG...: its results, one level down.  Those that a dead guest owes are missed.
 n=0 failed=0
@@ -37,8 +47,13 @@ guest() {
 }
 
 echo "KTAP version 1"
+if ((${#patterns[@]})); then
+	echo "1..1"
+	guest hostile-wqes "${wqes[@]}" "${patterns[@]}"
+	exit $failed
+fi
 echo "1..2"
-guest hostile-wqes $((times * 15))
+guest hostile-wqes "${wqes[@]}"
 # Ten cases: six seconds, LONG=1 a minute.
 guest hostile-qps $((times * 600))
 exit $failed

@@ -5,15 +5,20 @@
  * wrong with it is ignored and the packet is exactly that of the sound WQE.  No kernel memory, and
  * nothing that is beside the WQE in the ring, ever gets out: all that leaves is compared.
  *
- *	hostile-wqes [RACES]	so often for each race between the kernel and a thread
+ *	hostile-wqes [--legacy-icrc] [--races N] [PATTERN...]	run the cases that match, as KTAP
+ *
+ *	--legacy-icrc	as for rxe_mpe_conformance
+ *	--races N	so often for each race between the kernel and a thread
  *
  * Needs root, as rxe_mpe_conformance does, and makes the same link.
  */
 #include <err.h>
+#include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "rxe_mpe_case_runner.h"
 #include "rxe_mpe_requester.h"
 #include "rxe_mpe_send_ring.h"
 
@@ -400,29 +405,92 @@ TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
 	expect_silence(_metadata, client);
 }
 
-/* ---- WQEs that change while the kernel reads them ---- */
-
-FIXTURE(race) {
-	struct client client;
+/* The same; but now the QP is reset, which has to wait for the kernel to let go of the ring. */
+TEST_F_TIMEOUT(ring, refilled_and_reset, 60)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct client *client = &self->client;
 	struct send_ring ring;
-	pthread_t racer;
-	atomic_bool busy, stop;
-	unsigned int sent, refused;
-};
+	struct ibv_wc wc;
+	struct refiller refiller = { .ring = &ring };
+	pthread_t thread;
+	struct packet rq;
+	__u32 i;
+
+	stay_on_cpu(0);
+	config.queue = 1 << 16;
+	line_open(client, &client->line, &config);
+	send_ring_open(&ring);
+	rq = post_and_expect(_metadata, client, wr_read());
+	rxe_modify_qp(&client->line.qp, IBV_QPS_SQD);
+	for (i = 0; i <= ring.index_mask; i++)
+		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { .state = WQE_DONE };
+	if (pthread_create(&thread, NULL, refill, &refiller))
+		errx(1, "no thread");
+	while (!refiller.busy)
+		;
+	respond(client, &rq);
+	while (refiller.laps < 3)
+		;
+	/* Some kernels take no QP to RESET that is still being drained. */
+	if (ibv_modify_qp(client->line.qp.qp, &reset, IBV_QP_STATE)) {
+		rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
+		rxe_modify_qp(&client->line.qp, IBV_QPS_RESET);
+	}
+	refiller.stop = true;
+	pthread_join(thread, NULL);
+	/* What was flushed on the way */
+	while (ibv_poll_cq(client->end.cq, 1, &wc) > 0)
+		;
+	expect_silence(_metadata, client);
+}
+
+/* In error all that is in the ring is flushed.  A QP of another program is served meanwhile. */
+TEST_F_TIMEOUT(ring, refilled_in_error, 60)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct client *client = &self->client;
+	struct send_ring ring;
+	struct refiller refiller = { .ring = &ring };
+	struct rxe_end end;
+	struct rxe_qp qp;
+	pthread_t thread;
+	__u32 i;
+
+	stay_on_cpu(0);
+	config.queue = 1 << 16;
+	rxe_open(&end, false);
+	rxe_make_qp(&end, &config, &qp);
+	send_ring_open(&ring);
+	rxe_modify_qp(&qp, IBV_QPS_ERR);
+	for (i = 0; i <= ring.index_mask; i++)
+		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { };
+	if (pthread_create(&thread, NULL, refill, &refiller))
+		errx(1, "no thread");
+	while (!refiller.busy)
+		;
+	/* A kernel may go round once for each call. */
+	while (refiller.laps < 3)
+		send_ring_doorbell(&qp);
+	for (i = 0; i < 10; i++)
+		expect_silence(_metadata, client);
+	refiller.stop = true;
+	pthread_join(thread, NULL);
+	rxe_close(&end);
+	expect_silence(_metadata, client);
+}
+
+/* ---- WQEs that change while the kernel reads them ---- */
 
 /* What the racer flips, NULL: nothing; and how often it has done so. */
 static struct rxe_send_wqe *_Atomic target;
 static atomic_uint flips;
 
-FIXTURE_VARIANT(race) {
-	struct wr (*make)(void);
-	/* Make the WQE one thing and another; all that is sent must be one of them, entirely. */
-	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
-};
-
 struct racer {
-	FIXTURE_DATA(race) *race;
 	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
+	pthread_t thread;
+	atomic_bool busy, stop;
 };
 
 static void *race(void *arg)
@@ -432,18 +500,52 @@ static void *race(void *arg)
 	bool back = false;
 
 	stay_on_cpu(1);
-	while (!racer->race->stop) {
-		racer->race->busy = true;
+	while (!racer->stop) {
+		racer->busy = true;
 		wqe = target;
 		if (wqe) {
 			back = !back;
 			racer->flip(wqe, back);
 			flips++;
 		}
-		racer->race->busy = false;
+		racer->busy = false;
 	}
 	return NULL;
 }
+
+static void start_racer(struct racer *racer, void (*flip)(volatile struct rxe_send_wqe *wqe, bool back))
+{
+	*racer = (struct racer) { .flip = flip };
+	if (pthread_create(&racer->thread, NULL, race, racer))
+		errx(1, "no thread");
+}
+
+static void stop_racer(struct racer *racer)
+{
+	racer->stop = true;
+	pthread_join(racer->thread, NULL);
+}
+
+/* It does not touch the WQE any more. */
+static void end_race(struct racer *racer)
+{
+	target = NULL;
+	while (racer->busy)
+		;
+}
+
+FIXTURE(race) {
+	struct client client;
+	struct send_ring ring;
+	struct racer racer;
+	unsigned int sent, refused;
+};
+
+FIXTURE_VARIANT(race) {
+	struct wr (*make)(void);
+	/* Make the WQE one thing and another; all that is sent must be one of them, entirely. */
+	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
+};
 
 #define RACE(name, make_wr, field, one, other)						\
 	static void flip_##name(volatile struct rxe_send_wqe *wqe, bool back)		\
@@ -475,7 +577,6 @@ FIXTURE_SETUP(race)
 {
 	client_open(&self->client, &RXE_QP_DEFAULT);
 	memset(self->client.end.memory, 0x11, MEMORY_LEN);
-	self->busy = self->stop = false;
 	self->sent = self->refused = 0;
 	stay_on_cpu(0);
 }
@@ -518,7 +619,7 @@ static void expect_no_leak(struct __test_metadata *_metadata, struct client *cli
 			TH_LOG("byte %zu of the payload is from elsewhere in the ring", i);
 		}
 	}
-	ASSERT_EQ(ICRC_CONFORMING, frame->icrc);
+	ASSERT_EQ(peer_icrc(packet.opcode), frame->icrc);
 }
 
 /* The race is on before the kernel is told, but after libibverbs is done with the WQE. */
@@ -563,9 +664,7 @@ static void race_once(struct __test_metadata *_metadata, FIXTURE_DATA(race) *sel
 		self->sent++;
 		expect_no_leak(_metadata, client, &frame);
 	}
-	target = NULL;
-	while (self->busy)
-		;
+	end_race(&self->racer);
 	if (ibv_destroy_qp(client->line.qp.qp))
 		err(1, "destroying a queue pair");
 	/* What it still sent, and that it was flushed, is of no interest. */
@@ -577,32 +676,118 @@ static void race_once(struct __test_metadata *_metadata, FIXTURE_DATA(race) *sel
 
 TEST_F_TIMEOUT(race, wqe, PATIENCE)
 {
-	struct racer racer = { self, variant->flip };
 	void (*prepare)(struct rxe_send_wqe *wqe) = prepare_plain;
 	int i;
 
 	if (variant->flip == flip_write_inline_offset || variant->flip == flip_write_inline_resid)
 		prepare = prepare_inline;
-	if (pthread_create(&self->racer, NULL, race, &racer))
-		errx(1, "no thread");
+	start_racer(&self->racer, variant->flip);
 	for (i = 0; i < races; i++)
 		race_once(_metadata, self, variant->make, prepare);
-	self->stop = true;
-	pthread_join(self->racer, NULL);
+	stop_racer(&self->racer);
 	TH_LOG("%u sent, %u refused", self->sent, self->refused);
 	expect_silence(_metadata, &self->client);
 }
 
+/* ---- Binds that change while the kernel reads them ---- */
+
+FIXTURE(bind_race) {
+	struct client client;
+	struct racer racer;
+};
+
+FIXTURE_VARIANT(bind_race) {
+	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
+};
+
+#define BIND_RACE(name, field, one, other)						\
+	static void flip_bind_##name(volatile struct rxe_send_wqe *wqe, bool back)	\
+	{										\
+		wqe->wr.wr.mw.field = back ? (one) : (other);				\
+	}										\
+	FIXTURE_VARIANT_ADD(bind_race, name) { flip_bind_##name }
+
+/* Of length 0 there is no region. */
+BIND_RACE(length, length, 64, 0);
+BIND_RACE(length_and_none, length, 64, -1ull);
+BIND_RACE(access, access, IBV_ACCESS_REMOTE_READ, 0xffffffff);
+
+FIXTURE_SETUP(bind_race)
+{
+	client_open(&self->client, &RXE_QP_DEFAULT);
+	stay_on_cpu(0);
+}
+
+FIXTURE_TEARDOWN(bind_race)
+{
+	client_close(&self->client);
+}
+
+/* One bind, after which window and region can go as if nothing were wrong.  Was it done? */
+static bool bind_once(struct __test_metadata *_metadata, FIXTURE_DATA(bind_race) *self, struct ibv_qp_ex *qpx,
+		      struct send_ring *ring)
+{
+	struct client *client = &self->client;
+	struct ibv_mr *mr = rxe_reg_mr(&client->end, 0, PAGE, ACCESS_DRAM);
+	struct ibv_mw *mw = rxe_alloc_mw(&client->end, 1);
+	const struct ibv_mw_bind_info info = { mr, (uintptr_t)mr->addr, 64, IBV_ACCESS_REMOTE_READ };
+	struct ibv_wc wc;
+
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(qpx, mw, mw->rkey, &info);
+	start_race(send_ring_next(ring));
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
+	end_race(&self->racer);
+	ASSERT_TRUE(wc.status == IBV_WC_SUCCESS || is_local_error(wc.status)) {
+		TH_LOG("completed with: %s", ibv_wc_status_str(wc.status));
+	}
+	ASSERT_EQ(0, ibv_dealloc_mw(mw));
+	ASSERT_EQ(0, ibv_dereg_mr(mr));
+	return wc.status == IBV_WC_SUCCESS;
+}
+
+TEST_F_TIMEOUT(bind_race, wqe, PATIENCE)
+{
+	struct client *client = &self->client;
+	unsigned int bound = 0, refused = 0;
+	struct send_ring ring;
+	struct ibv_qp_ex *qpx;
+
+	start_racer(&self->racer, variant->flip);
+	while (bound + refused < 40u * races) {
+		line_open(client, &client->line, &RXE_QP_DEFAULT);
+		send_ring_open(&ring);
+		qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+		while (bound + refused < 40u * races && bind_once(_metadata, self, qpx, &ring))
+			bound++;
+		/* The QP is in error now. */
+		refused++;
+		ASSERT_EQ(0, ibv_destroy_qp(client->line.qp.qp));
+	}
+	stop_racer(&self->racer);
+	TH_LOG("%u bound, %u refused", bound, refused);
+}
+
 int main(int argc, char **argv)
 {
-	if (argc > 1)
-		races = atoi(argv[1]);
-	if (races < 1)
-		errx(2, "usage: hostile-wqes [RACES]");
-	peer_open();
-	if (!rxe_offers_verbs()) {
-		printf("1..0 # SKIP the kernel's rxe offers neither FLUSH nor ATOMIC WRITE\n");
-		return KSFT_SKIP;
+	static const struct option options[] = {
+		{ "legacy-icrc", no_argument, NULL, 'i' },
+		{ "races", required_argument, NULL, 'r' },
+		{ }
+	};
+	struct selection selection = { 0 };
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 'i')
+			peer_legacy_icrc = true;
+		else if (option == 'r')
+			races = atoi(optarg);
+		if ((option != 'i' && option != 'r') || races < 1)
+			errx(2, "usage: hostile-wqes [--legacy-icrc] [--races N] [PATTERN...]");
 	}
-	return test_harness_run(argc, argv);
+	selection.patterns = argv + optind;
+	run_cases(selection);
 }

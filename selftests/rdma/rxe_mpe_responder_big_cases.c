@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernel as responder: regions of more than 1 GiB.  Two MiB of memory are mapped again and again, so that no more is
+ * needed; what is stored at one place is then seen at all of them.
+ */
+#include "rxe_mpe_responder.h"
+
+#define PIECE	(2ul << 20)
+#define MIB(n)	((size_t)(n) << 20)
+
+FIXTURE(big) {
+	struct rig rig;
+	__u8 *memory;
+	size_t len;
+	struct ibv_mr *mr;
+};
+
+FIXTURE_VARIANT(big) {
+	size_t len;
+};
+
+ROW(big, mib_1200, "5 range", "of 1200 MiB") { MIB(1200) };
+ROW(big, gib_2, "5 range", "of 2 GiB") { MIB(2048) };
+
+FIXTURE_TEARDOWN(big)
+{
+	rig_close(_metadata, &self->rig);
+	munmap(self->memory, self->len);
+}
+
+static __u8 *map_pieces(size_t len)
+{
+	int fd = memfd_create("piece", 0);
+	__u8 *memory;
+	size_t at;
+
+	if (fd < 0 || ftruncate(fd, PIECE))
+		err(1, "a piece of memory");
+	memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	for (at = 0; memory != MAP_FAILED && at < len; at += PIECE)
+		if (mmap(memory + at, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+			err(1, "mapping it at %zu MiB", at >> 20);
+	close(fd);
+	return memory;
+}
+
+FIXTURE_SETUP(big)
+{
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	self->len = variant->len;
+	self->memory = map_pieces(self->len);
+	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, self->len, ACCESS_DRAM);
+}
+
+static void acknowledged(struct __test_metadata *_metadata, struct rig *rig, struct packet rq)
+{
+	struct packet ack = {
+		.opcode = ROCE_RC_ACK, .psn = rig->flow.psn, .msn = ++rig->flow.msn, .qpn = rig->flow.qp.peer_qpn,
+	};
+
+	send_raw(&rig->flow, &rq);
+	rig->flow.psn = psn_add(rig->flow.psn, 1);
+	expect_packet(_metadata, &ack);
+}
+
+CASE(big, stored_everywhere, "5 range", "a region is registered, and what is written at its ends is there")
+{
+	struct rig *rig = &self->rig;
+	const size_t places[] = { 0, self->len / 2 + PAGE - 16, self->len - 32 };
+	struct packet rq;
+	size_t i;
+
+	ASSERT_NE(NULL, self->mr) {
+		TH_LOG("registering %zu MiB: %m", self->len >> 20);
+	}
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		rq = write_only(rig);
+		rq.va = (uintptr_t)self->memory + places[i];
+		rq.rkey = self->mr->rkey;
+		acknowledged(_metadata, rig, rq);
+		ASSERT_EQ(0, memcmp(rq.payload, self->memory + places[i], rq.payload_len));
+	}
+	expect_memory(_metadata, rig);
+}
+
+FIXTURE(longest) {
+	struct rig rig;
+	__u8 *memory;
+	struct ibv_mr *mr;
+};
+
+FIXTURE_TEARDOWN(longest)
+{
+	rig_close(_metadata, &self->rig);
+	munmap(self->memory, MIB(2048));
+}
+
+FIXTURE_SETUP(longest)
+{
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	self->memory = map_pieces(MIB(2048));
+	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, MIB(2048), ACCESS_DRAM);
+}
+
+CASE(longest, read, "5 range", "a READ of 2^31 bytes, the longest message there is, is answered")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = read_only(rig), first;
+	struct frame frame;
+
+	ASSERT_NE(NULL, self->mr);
+	memset(self->memory, 0x5a, MTU);
+	rq.va = (uintptr_t)self->memory;
+	rq.rkey = self->mr->rkey;
+	rq.dmalen = 0x80000000;
+	first = (struct packet) {
+		.opcode = ROCE_RC_READ_RESPONSE_FIRST, .psn = rig->flow.psn, .msn = 1, .qpn = rig->flow.qp.peer_qpn,
+		.payload_len = MTU,
+	};
+	memset(first.payload, 0x5a, MTU);
+	send_raw(&rig->flow, &rq);
+	expect_packet(_metadata, &first);
+	/* Two million packets more are of no use. */
+	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
+	ASSERT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	while (peer_recv_frame(&frame, 0))
+		;
+}

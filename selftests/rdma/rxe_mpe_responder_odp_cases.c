@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Regions that are paged on demand: what is stored to them and read from them is where it ought to be, wherever the
+ * access begins within a page, and nothing else is touched.
+ */
+#include "rxe_mpe_responder.h"
+
+#define ACCESS_ODP	(ACCESS_DRAM | IBV_ACCESS_ON_DEMAND)
+#define OF_PAGE_END	(PAGE - REGION_OFFSET % PAGE)	/* where the second page begins in the region */
+
+static void need_odp(struct __test_metadata *_metadata)
+{
+	struct ibv_device_attr_ex attr = { };
+	struct rxe_end end;
+
+	rxe_open(&end, false);
+	if (ibv_query_device_ex(end.context, NULL, &attr))
+		err(1, "the capabilities of " RXE_DEVICE);
+	rxe_close(&end);
+	if (!(attr.odp_caps.general_caps & IBV_ODP_SUPPORT))
+		SKIP_CASE("the kernel's rxe has no on-demand paging");
+}
+
+FIXTURE(odp) {
+	struct rig rig;
+};
+
+FIXTURE_VARIANT(odp) {
+	__u32 offset;	/* in the region, which does not begin with a page */
+	__u32 len;
+};
+
+FIXTURE_TEARDOWN(odp)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+FIXTURE_SETUP(odp)
+{
+	need_odp(_metadata);
+	rig_open(&self->rig, false, ACCESS_ODP, &RXE_QP_DEFAULT);
+}
+
+ROW(odp, first, "5 range", "the first bytes, amid a page") { 0, 64 };
+ROW(odp, inside, "5 range", "within a page") { 128, 64 };
+ROW(odp, page_end, "5 range", "the last bytes of a page") { OF_PAGE_END - 64, 64 };
+ROW(odp, across, "5 range", "across a page boundary") { OF_PAGE_END - 32, 64 };
+ROW(odp, across_by_a_packet, "5 range", "a whole packet across a page boundary") { OF_PAGE_END - 1000, MTU };
+ROW(odp, page_start, "5 range", "the first bytes of a page") { OF_PAGE_END, 64 };
+ROW(odp, last, "5 range", "the last bytes") { REGION_LEN - 64, 64 };
+
+CASE(odp, written, "5 range", "a WRITE is stored where it says, and nowhere else")
+{
+	struct packet rq = write_part(&self->rig, ROCE_RC_WRITE_ONLY, variant->len, variant->len);
+
+	rq.va = self->rig.start + variant->offset;
+	memset(rq.payload, 0xcc, variant->len / 2);
+	served(_metadata, &self->rig, rq);
+}
+
+CASE(odp, read, "5 range", "a READ brings what is there")
+{
+	struct packet rq = read_only(&self->rig);
+
+	rq.va = self->rig.start + variant->offset;
+	rq.dmalen = variant->len;
+	served(_metadata, &self->rig, rq);
+}
+
+CASE(odp, received, "5 range", "a SEND is stored in the receive buffer, and nowhere else")
+{
+	struct packet rq = write_part(&self->rig, ROCE_RC_SEND_ONLY, 0, variant->len);
+	struct ibv_wc wc;
+
+	rq.va = self->rig.start + variant->offset;
+	memset(rq.payload, 0xcc, variant->len / 2);
+	rxe_post_recv(&self->rig.flow.qp, self->rig.mr, rq.va, variant->len);
+	served(_metadata, &self->rig, rq);
+	ASSERT_TRUE(rxe_wait_wc(&self->rig.end, &wc, ANSWER_MS));
+	EXPECT_STREQ("success", ibv_wc_status_str(wc.status));
+}
+
+CASE(odp, atomically_written, "5 range", "an ATOMIC WRITE is stored where it says, and nowhere else")
+{
+	served(_metadata, &self->rig, atomic_write_to(&self->rig, (self->rig.start + variant->offset) & -8ull));
+}
+
+CASE(odp, fetched_and_added, "5 range", "a FETCH ADD is executed where it says, and nowhere else")
+{
+	struct packet rq = fetch_add(&self->rig);
+
+	rq.va = (self->rig.start + variant->offset) & -8ull;
+	served(_metadata, &self->rig, rq);
+}
+
+CASE(odp, flushed, "5 range", "a FLUSH is answered with success, and changes nothing")
+{
+	struct rig *rig = &self->rig;
+
+	served(_metadata, rig, flush(rig, GLOBAL, rig->start + variant->offset, variant->len));
+	served(_metadata, rig, flush_region(rig));
+}
+
+/* The kernel's own request, posted on the main flow with one SGE of the region. */
+static struct packet request_with(struct __test_metadata *_metadata, struct rig *rig, bool read, __u64 addr, __u32 len)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(rig->flow.qp.qp);
+	struct packet rq;
+	struct frame frame;
+
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	if (read)
+		ibv_wr_rdma_read(qpx, 0x1234, 0);
+	else
+		ibv_wr_rdma_write(qpx, 0x1234, 0);
+	ibv_wr_set_sge(qpx, rig->mr->lkey, addr, len);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
+	ASSERT_TRUE(frame_to_packet(&frame, &rq));
+	ASSERT_EQ(read ? ROCE_RC_READ_REQUEST : ROCE_RC_WRITE_ONLY, rq.opcode);
+	return rq;
+}
+
+static void answer_own(struct __test_metadata *_metadata, struct rig *rig, struct packet answer)
+{
+	struct ibv_wc wc;
+
+	answer.qpn = rig->flow.qp.qp->qp_num;
+	answer.syndrome = 0x1f;
+	answer.msn = 1;
+	peer_send(&answer);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	ASSERT_STREQ("success", ibv_wc_status_str(wc.status));
+}
+
+CASE(odp, sent, "5 range", "a WRITE from it brings what is there to the wire")
+{
+	struct rig *rig = &self->rig;
+	const __u64 addr = rig->start + variant->offset;
+	struct packet rq = request_with(_metadata, rig, false, addr, variant->len);
+
+	ASSERT_EQ(variant->len, rq.payload_len);
+	EXPECT_EQ(0, memcmp(model_at(rig, addr), rq.payload, rq.payload_len));
+	answer_own(_metadata, rig, (struct packet) { .opcode = ROCE_RC_ACK, .psn = rq.psn });
+	expect_memory(_metadata, rig);
+}
+
+CASE(odp, filled, "5 range", "the response to a READ is stored where it ought to be, and nowhere else")
+{
+	struct rig *rig = &self->rig;
+	const __u64 addr = rig->start + variant->offset;
+	struct packet rq = request_with(_metadata, rig, true, addr, variant->len);
+	struct packet answer = {
+		.opcode = ROCE_RC_READ_RESPONSE_ONLY, .psn = rq.psn, .payload_len = variant->len,
+	};
+	size_t i;
+
+	for (i = 0; i < variant->len; i++)
+		answer.payload[i] = 0xff - i;
+	memcpy(model_at(rig, addr), answer.payload, variant->len);
+	answer_own(_metadata, rig, answer);
+	expect_memory(_metadata, rig);
+}
+
+/* ---- Messages of more than a packet, and pages that go ---- */
+
+FIXTURE(odp_region) {
+	struct rig rig;
+};
+
+FIXTURE_TEARDOWN(odp_region)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+FIXTURE_SETUP(odp_region)
+{
+	need_odp(_metadata);
+	rig_open(&self->rig, false, ACCESS_ODP, &RXE_QP_DEFAULT);
+}
+
+CASE(odp_region, long_write, "5 range", "each packet of a WRITE is stored behind the one before, across a page boundary")
+{
+	struct rig *rig = &self->rig;
+	struct packet first = write_first(rig), last = write_last(rig);
+
+	first.va = rig->start + OF_PAGE_END - MTU - 100;
+	last.va = first.va + MTU;
+	served(_metadata, rig, first);
+	served(_metadata, rig, last);
+}
+
+CASE(odp_region, page_is_gone, "5 range", "a page that has gone comes again, empty, with what is stored then")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = write_only(rig);
+
+	served(_metadata, rig, rq);
+	ASSERT_EQ(0, madvise(rig->end.memory + PAGE, PAGE, MADV_DONTNEED));
+	memset(rig->model + PAGE, 0, PAGE);
+	served(_metadata, rig, read_only(rig));
+	ASSERT_EQ(0, madvise(rig->end.memory + PAGE, PAGE, MADV_DONTNEED));
+	served(_metadata, rig, rq);
+	ASSERT_EQ(0, madvise(rig->end.memory + PAGE, PAGE, MADV_DONTNEED));
+	memset(rig->model + PAGE, 0, PAGE);
+	served(_metadata, rig, atomic_write(rig));
+	served(_metadata, rig, fetch_add(rig));
+	served(_metadata, rig, flush_range(rig));
+}
+
+/* ---- An I/O virtual address that is no address ---- */
+
+CASE(odp_region, other_iova, "5 range", "by another iova than the address, it is refused, or what is stored is in place")
+{
+	const __u64 distance = 1ull << 40;
+	struct rig *rig = &self->rig;
+	struct packet rq = write_only(rig);
+	struct packet ack = { .opcode = ROCE_RC_ACK, .psn = rig->flow.psn, .msn = 1, .qpn = rig->flow.qp.peer_qpn };
+	struct ibv_mr *mr = ibv_reg_mr_iova(rig->end.pd, rig->end.memory, MEMORY_LEN,
+					    (uintptr_t)rig->end.memory + distance, ACCESS_ODP);
+
+	if (!mr) {
+		EXPECT_STREQ(strerror(EOPNOTSUPP), strerror(errno));
+		return;
+	}
+	memcpy(model_at(rig, rq.va), rq.payload, rq.payload_len);
+	rq.rkey = mr->rkey;
+	rq.va += distance;
+	send_raw(&rig->flow, &rq);
+	expect_packet(_metadata, &ack);
+	expect_memory(_metadata, rig);
+}
