@@ -112,7 +112,7 @@ CASE(walking, forward, "4 duplicates",
 		rq.psn = original.psn;
 		answer = (struct packet) {
 			.opcode = ROCE_RC_READ_RESPONSE_ONLY, .qpn = rig->flow.qp.peer_qpn, .psn = rq.psn,
-			.msn = rig->flow.msn, .payload_len = 1,
+			.msn = rig->flow.msn, .payload_len = 1, .pad = 3,
 		};
 		memcpy(answer.payload, model_at(rig, rq.va), 1);
 		answered_again(_metadata, rig, &rq, &answer);
