@@ -21,11 +21,10 @@
 #include <sys/param.h>
 #include <unistd.h>
 
+#include <kselftest.h>
 #include <rdma/rdma_verbs.h>
 
 #include "verbs-end.h"
-
-#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 #define BOTH		(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT)
 #define UNKNOWN_TYPE	(1 << 2)
@@ -62,9 +61,9 @@ struct request {
 	__u8 type, level;
 };
 
-/* --- KTAP --- */
+/* --- Results --- */
 
-static int cases, failures;
+static unsigned int cases;
 static char failure[256];
 
 /* The first one in a case is told. */
@@ -85,17 +84,21 @@ static bool check(bool good, const char *format, ...)
 __attribute__((format(printf, 2, 3)))
 static void end_case(const char *skip, const char *format, ...)
 {
+	char title[256];
 	va_list args;
 
-	printf("%sok %d ", failure[0] ? "not " : "", ++cases);
 	va_start(args, format);
-	vprintf(format, args);
+	vsnprintf(title, sizeof(title), format, args);
 	va_end(args);
-	if (skip)
-		printf(" # SKIP %s", skip);
-	printf("\n%s%s%s", failure[0] ? "# " : "", failure, failure[0] ? "\n" : "");
-	fflush(stdout);
-	failures += !!failure[0];
+	cases++;
+	if (failure[0]) {
+		ksft_print_msg("%s\n", failure);
+		ksft_test_result_fail("%s\n", title);
+	} else if (skip) {
+		ksft_test_result_skip("%s: %s\n", title, skip);
+	} else {
+		ksft_test_result_pass("%s\n", title);
+	}
 	failure[0] = 0;
 }
 
@@ -1039,7 +1042,7 @@ int main(int argc, char **argv)
 	me.fd = end_dial(argv[optind]);
 	ask(&me, &now, me.memory, sizeof(me.memory));
 
-	puts("KTAP version 1");
+	ksft_print_header();
 	if (!no_post_send)
 		test_asking(&attr);
 	if (attr.device_cap_flags_ex & placement) {
@@ -1055,6 +1058,6 @@ int main(int argc, char **argv)
 	} else {
 		test_unsupported(&me);
 	}
-	printf("1..%d\n", cases);
-	return failures ? 1 : 0;
+	ksft_set_plan(cases);
+	ksft_finished();
 }
