@@ -2,8 +2,8 @@
 /*
  * What the cases of rxe_mpe_conformance are written with: the harness, and a line of documentation for each.
  */
-#ifndef WIRE_TEST_H
-#define WIRE_TEST_H
+#ifndef RXE_MPE_CASES_H
+#define RXE_MPE_CASES_H
 
 #include <endian.h>
 #include <err.h>
@@ -161,4 +161,4 @@ static void spoil_version(struct frame *frame)
 	frame->wire.bth.flags |= 1;
 }
 
-#endif /* WIRE_TEST_H */
+#endif /* RXE_MPE_CASES_H */

@@ -3,8 +3,8 @@
  * The CRC-32 of Ethernet, zlib and RoCE: polynomial 0x04c11db7, bits reflected.  It stands here
  * once more so that what the kernel computed is checked with code that the kernel does not use.
  */
-#ifndef CRC32_H
-#define CRC32_H
+#ifndef RXE_MPE_CRC32_H
+#define RXE_MPE_CRC32_H
 
 #include <stddef.h>
 #include <linux/types.h>
@@ -33,4 +33,4 @@ static inline __u32 crc32(__u32 crc, const void *data, size_t len)
 	return ~crc;
 }
 
-#endif /* CRC32_H */
+#endif /* RXE_MPE_CRC32_H */

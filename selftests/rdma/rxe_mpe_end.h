@@ -5,8 +5,8 @@
  *
  * What goes wrong here before anything is tested ends the program with a message.
  */
-#ifndef RXE_END_H
-#define RXE_END_H
+#ifndef RXE_MPE_END_H
+#define RXE_MPE_END_H
 
 #include <infiniband/verbs.h>
 #include <linux/types.h>
@@ -115,4 +115,4 @@ unsigned long long rxe_counter(const char *name);
 /* The same when it has reached @value, or, if it does not, after @ms milliseconds (scaled). */
 unsigned long long rxe_wait_counter(const char *name, unsigned long long value, unsigned int ms);
 
-#endif /* RXE_END_H */
+#endif /* RXE_MPE_END_H */

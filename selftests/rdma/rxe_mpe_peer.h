@@ -9,8 +9,8 @@
  * A packet is written as a struct packet (fields, sound unless a case spoils them), turned into a
  * struct frame (bytes, which a case may spoil further) and sent; what comes in goes the other way.
  */
-#ifndef PEER_H
-#define PEER_H
+#ifndef RXE_MPE_PEER_H
+#define RXE_MPE_PEER_H
 
 #include <linux/if_ether.h>
 #include <linux/ip.h>
@@ -132,4 +132,4 @@ static inline __u32 psn_add(__u32 psn, int n)
 	return (psn + n) & ROCE_24BITS;
 }
 
-#endif /* PEER_H */
+#endif /* RXE_MPE_PEER_H */

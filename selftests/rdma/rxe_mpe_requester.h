@@ -6,8 +6,8 @@
  * That something does not happen is shown by a pulse: a WRITE on another QP, whose packet and
  * completion are then the next to be seen.
  */
-#ifndef REQUESTER_H
-#define REQUESTER_H
+#ifndef RXE_MPE_REQUESTER_H
+#define RXE_MPE_REQUESTER_H
 
 #include "rxe_mpe_cases.h"
 
@@ -541,4 +541,4 @@ static void client_close(struct client *client)
 		client_open(&self->client, &config);				\
 	}
 
-#endif /* REQUESTER_H */
+#endif /* RXE_MPE_REQUESTER_H */

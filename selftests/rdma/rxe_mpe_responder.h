@@ -7,8 +7,8 @@
  * is executed in the model, too, and each check of an answer compares all of the memory with it;
  * so nothing stored where it should not be goes unseen.
  */
-#ifndef RESPONDER_H
-#define RESPONDER_H
+#ifndef RXE_MPE_RESPONDER_H
+#define RXE_MPE_RESPONDER_H
 
 #include "rxe_mpe_cases.h"
 
@@ -485,4 +485,4 @@ static void need_pmem(struct __test_metadata *_metadata)
 		SKIP_CASE("there is no " DAX_DEVICE ": give the machine persistent memory");
 }
 
-#endif /* RESPONDER_H */
+#endif /* RXE_MPE_RESPONDER_H */

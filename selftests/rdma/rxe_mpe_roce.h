@@ -7,8 +7,8 @@
  *
  * All numbers are big-endian but the ICRC, whose bytes go out lowest first.
  */
-#ifndef ROCE_H
-#define ROCE_H
+#ifndef RXE_MPE_ROCE_H
+#define RXE_MPE_ROCE_H
 
 #include <linux/types.h>
 #ifndef __KERNEL__
@@ -125,4 +125,4 @@ __u32 roce_icrc_legacy(const void *ip, size_t len);
 __u32 roce_icrc_get(const void *ip, size_t len);
 void roce_icrc_put(void *ip, size_t len, __u32 icrc);
 
-#endif /* ROCE_H */
+#endif /* RXE_MPE_ROCE_H */

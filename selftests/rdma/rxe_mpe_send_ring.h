@@ -6,8 +6,8 @@
  * A work request is spoilt on its way: libibverbs builds the WQE in the ring (ibv_wr_start() and a
  * builder), send_ring_next() is where, and ibv_wr_complete() then hands it to the kernel.
  */
-#ifndef SEND_RING_H
-#define SEND_RING_H
+#ifndef RXE_MPE_SEND_RING_H
+#define RXE_MPE_SEND_RING_H
 
 #include <rdma/rdma_user_rxe.h>
 
@@ -33,4 +33,4 @@ struct rxe_send_wqe *send_ring_next(const struct send_ring *ring);
 /* Let the kernel look at the ring again. */
 void send_ring_doorbell(struct rxe_qp *qp);
 
-#endif /* SEND_RING_H */
+#endif /* RXE_MPE_SEND_RING_H */
