@@ -104,6 +104,74 @@ CASE(requester, flush_icrc, "1 ICRC", "FLUSH goes out with the ICRC over every b
 	EXPECT_EQ(ICRC_CONFORMING, frame.icrc);
 }
 
+CASE(requester, late_ack_amid_a_read, "3 completion",
+     "an ACK of the WRITE before it, repeated between the responses to a READ, changes nothing")
+{
+	struct client *client = &self->client;
+	struct packet write, read, part;
+	const __u64 *got = (__u64 *)client->end.memory;
+	int i;
+
+	write = post_and_expect(_metadata, client, wr_write());
+	respond(client, &write);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	memset(client->end.memory, 0, 3 * MTU);
+	read = post_and_expect(_metadata, client, wr_to(IBV_WR_RDMA_READ, REMOTE_VA, 3 * MTU));
+	part = response(client, &read);
+	part.payload_len = MTU;
+	for (i = 0; i < 3; i++) {
+		part.opcode = i == 0 ? ROCE_RC_READ_RESPONSE_FIRST :
+			      i == 1 ? ROCE_RC_READ_RESPONSE_MIDDLE :
+				       ROCE_RC_READ_RESPONSE_LAST;
+		peer_send(&part);
+		part.psn = psn_add(part.psn, 1);
+		acknowledge(client, &write, ROCE_AETH_ACK);
+	}
+	expect_wc(_metadata, client, 2, IBV_WC_SUCCESS);
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(REMOTE_DATA, got[i * MTU / sizeof(*got)]);
+	expect_silence(_metadata, client);
+}
+
+CASE(requester, read_answered_in_part, "3 completion",
+     "a READ whose last response comes before all of its data fails, and does not wait for ever")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, wr_read());
+	struct packet answer = response(client, &rq);
+
+	answer.payload_len -= 16;
+	peer_send(&answer);
+	expect_failure(_metadata, client, 1, IBV_WC_SUCCESS);
+}
+
+static void need_depth(struct __test_metadata *_metadata, struct client *client, struct wr wr)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+
+	config.depth = 0;
+	line_open(client, &client->line, &config);
+	post(_metadata, client, wr);
+	expect_failure(_metadata, client, 1, IBV_WC_LOC_QP_OP_ERR);
+	expect_silence(_metadata, client);
+}
+
+CASE(requester, flush_without_depth, "3 initiator depth", "with depth 0 FLUSH fails at once")
+{
+	need_depth(_metadata, &self->client, wr_flush());
+}
+
+CASE(requester, atomic_write_without_depth, "3 initiator depth",
+     "with depth 0 ATOMIC WRITE fails at once")
+{
+	need_depth(_metadata, &self->client, wr_atomic_write());
+}
+
+CASE(requester, read_without_depth, "3 initiator depth", "with depth 0 READ fails at once")
+{
+	need_depth(_metadata, &self->client, wr_read());
+}
+
 CASE(requester, psns, "1 PSN use", "one PSN each, and 0 after ffffff")
 {
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
@@ -452,6 +520,7 @@ CLIENT_FIXTURE(depth)
 
 ROW(depth, of_1, "3 initiator depth", "depth 1") { 1 };
 ROW(depth, of_2, "3 initiator depth", "depth 2") { 2 };
+ROW(depth, of_3, "3 initiator depth", "depth 3, which is no power of two") { 3 };
 ROW(depth, of_4, "3 initiator depth", "depth 4") { 4 };
 ROW(depth, of_16, "3 initiator depth", "depth 16") { 16 };
 

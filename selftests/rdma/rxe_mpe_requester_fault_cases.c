@@ -21,6 +21,24 @@ CASE(lost, alone, "4 retransmission", "byte-identical after a time-out, then com
 	expect_healing(_metadata, client, &rq, 1);
 }
 
+CASE(lost, on_its_way_out, "4 retransmission",
+     "dropped by the link of the kernel itself: sent after a time-out, as if it was lost elsewhere")
+{
+	struct client *client = &self->client;
+	unsigned long long errors = rxe_counter("send_err");
+	struct packet rq;
+
+	peer_choke_link();
+	rq = post(_metadata, client, variant->make());
+	EXPECT_LT(errors, rxe_wait_counter("send_err", errors + 1, ANSWER_MS)) {
+		TH_LOG("it could be sent: nothing is shown");
+	}
+	peer_end_stall();
+	expect_packet(_metadata, &rq);
+	respond(client, &rq);
+	expect_successes(_metadata, client, 1);
+}
+
 CASE(lost, among_others, "4 retransmission",
      "byte-identical, and so are its neighbours, WRITE, READ and Atomic")
 {

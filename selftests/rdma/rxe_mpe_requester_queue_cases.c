@@ -510,6 +510,27 @@ CASE(drain_of, sixteen, "3 SQD", "16 not answered, of all kinds, answered one by
 	works_on(_metadata, client);
 }
 
+CASE(drain_of, a_used_ring, "3 SQD",
+     "all slots of the send ring have been used: what is left there does not count")
+{
+	struct client *client = &self->client;
+	unsigned int slots = 4 * RXE_QP_DEFAULT.queue;
+	struct packet rq;
+
+	while (client->line.id < slots) {
+		rq = post_and_expect(_metadata, client, wr_write());
+		respond(client, &rq);
+		expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
+	}
+	rq = post_and_expect(_metadata, client, wr_write());
+	rxe_drain_qp(&client->line.qp);
+	expect_not_drained(_metadata, client);
+	respond(client, &rq);
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}
+
 /* ---- RESET ---- */
 
 /* Through RESET to a new connection.  Nothing that was sent before is left. */

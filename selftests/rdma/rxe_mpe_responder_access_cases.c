@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The kernel as responder: which keys, rights and ranges let a request in. */
+#include <sys/mman.h>
+
 #include "rxe_mpe_responder.h"
 
 /* ---- Keys that open nothing ---- */
@@ -241,6 +243,34 @@ CASE(dram, region_persistent, "5 persistence on DRAM", "such a region is not reg
 	EXPECT_EQ(EINVAL, errno);
 }
 
+CASE(dram, on_demand_persistent, "5 persistence on DRAM",
+     "nor is one whose pages come on demand: EINVAL")
+{
+	need_odp(_metadata);
+	EXPECT_EQ(NULL, rxe_reg_mr(&self->rig.end, 0, PAGE, ACCESS_ALL | IBV_ACCESS_ON_DEMAND));
+	EXPECT_EQ(EINVAL, errno);
+	/* That was the only reason. */
+	EXPECT_NE(NULL, rxe_reg_mr(&self->rig.end, 0, PAGE, ACCESS_DRAM | IBV_ACCESS_ON_DEMAND));
+}
+
+CASE(dram, on_demand_of_2_gib, "5 range", "a region of 2 GiB whose pages come on demand is registered")
+{
+	const size_t len = 2ul << 30;
+	void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ibv_mr *mr;
+
+	need_odp(_metadata);
+	ASSERT_NE(MAP_FAILED, memory);
+	mr = ibv_reg_mr(self->rig.end.pd, memory, len, ACCESS_DRAM | IBV_ACCESS_ON_DEMAND);
+	EXPECT_NE(NULL, mr) {
+		TH_LOG("%m");
+	}
+	if (mr)
+		ibv_dereg_mr(mr);
+	munmap(memory, len);
+}
+
 static void window_refuses_persistence(struct __test_metadata *_metadata, struct rig *rig, int type)
 {
 	EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, rxe_alloc_mw(&rig->end, type), rig->mr,
@@ -260,6 +290,27 @@ CASE(dram, window_2_persistent, "5 persistence on DRAM", "such a type 2 window i
 /* ---- Who may bind and invalidate a window ---- */
 
 DRAM_FIXTURE(window)
+
+CASE(window, read_again_of_zero_based, "4 duplicates",
+     "a READ through a zero-based window, whole and in part, is answered again")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = read_only(rig), answer;
+
+	rq.rkey = bind_window(rig, 2, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED);
+	rq.va = 24;
+	send_raw(&rig->flow, &rq);
+	answer = (struct packet) {
+		.opcode = ROCE_RC_READ_RESPONSE_ONLY, .qpn = rig->flow.qp.peer_qpn,
+		.psn = rig->flow.psn, .syndrome = 0x1f, .msn = ++rig->flow.msn,
+		.payload_len = rq.dmalen,
+	};
+	memcpy(answer.payload, rig->model + WINDOW_OFFSET + rq.va, rq.dmalen);
+	rig->flow.psn = psn_add(rig->flow.psn, 1);
+	expect_packet(_metadata, &answer);
+	answered_again(_metadata, rig, &rq, &answer);
+	answered_again(_metadata, rig, &rq, &answer);
+}
 
 CASE(window, unbound_and_invalidated_by_the_peer, "5 R_Key", "an error, no more")
 {

@@ -8,19 +8,6 @@
 #define ACCESS_ODP	(ACCESS_DRAM | IBV_ACCESS_ON_DEMAND)
 #define OF_PAGE_END	(PAGE - REGION_OFFSET % PAGE)	/* where the second page begins in the region */
 
-static void need_odp(struct __test_metadata *_metadata)
-{
-	struct ibv_device_attr_ex attr = { };
-	struct rxe_end end;
-
-	rxe_open(&end, false);
-	if (ibv_query_device_ex(end.context, NULL, &attr))
-		err(1, "the capabilities of " RXE_DEVICE);
-	rxe_close(&end);
-	if (!(attr.odp_caps.general_caps & IBV_ODP_SUPPORT))
-		SKIP_CASE("the kernel's rxe has no on-demand paging");
-}
-
 FIXTURE(odp) {
 	struct rig rig;
 };
