@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kunit.sh [--kernel IMAGE]: the KUnit tests of rdma_rxe, which the kernel runs at boot when it is told to, and
+# kunit.sh [--smoke] [--kernel IMAGE]: the KUnit tests of rdma_rxe, which the kernel runs at boot when it is told to, and
 # what became of them.
 
 set -euo pipefail
@@ -10,5 +10,6 @@ here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
 
+[[ ${1-} != --smoke ]] || shift		# it takes seconds as it is
 judged "$here/../../qemu-scripts/rxe-vm" run --name kunit --append kunit.enable=1 "$@" -- \
 	cat /sys/kernel/debug/kunit/rxe/results

