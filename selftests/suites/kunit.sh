@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kunit.sh [--smoke] [--kernel IMAGE]: the KUnit tests of rdma_rxe, which the kernel runs at boot when it is told to, and
-# what became of them.
+# kunit.sh [--smoke] [--kernel IMAGE]: the KUnit tests of rdma_rxe, which the kernel runs at boot when it is told
+# to, and what became of them.
 
 set -euo pipefail
 
