@@ -139,8 +139,8 @@ regressions: kernel base-kernel rdma-core selftests ## what the base can do, the
 kunit: kernel ## the KUnit tests of rdma_rxe
 	@selftests/run-tests kunit
 
-# All series are checked, each in a tree of its own, which is no place to work in.
-CHECKED := $(wildcard kernel/v* rdma-core-provider/v* iproute2/v*)
+# All series are checked, or CHECKED='kernel/v6.1 ...', each in a tree of its own, which is no place to work in.
+CHECKED ?= $(wildcard kernel/v* rdma-core-provider/v* iproute2/v*)
 
 .PHONY: check check-full check-samples check-trees
 check: ## gates over every series, for each change: messages, style, kernel-doc, builds without warnings
@@ -152,14 +152,12 @@ check check-full check-samples: check-trees
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/check/run $(patsubst check-%,--%,$(filter check-%,$@)) $(CHECKED)
 
 # LINUX_SRC, RDMA_CORE_SRC and IPROUTE2_SRC are the source of one base only.  A series whose source cannot be had, for
-# the archive moves on, is skipped and says so; but the kernel's, which give the rules their tools.
-check-trees:
-	@for base in $(notdir $(wildcard kernel/v*)); do \
-		$(MAKE) -s BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) build/check/kernel/$$base/src/.git || exit; \
-	done
-	@for series in $(wildcard rdma-core-provider/v* iproute2/v*); do \
+# the archive moves on, is skipped and says so; but that of BASE, which gives the rules their tools.
+check-trees: $(KERNEL_TREE)/.git
+	@for series in $(CHECKED); do \
 		base=$${series##*/}; \
 		case $$series in \
+		kernel/*) what=linux; set -- BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) ;; \
 		iproute2/*) what=iproute2; set -- IPROUTE2=$$base $$([ $$base = $(IPROUTE2) ] || echo IPROUTE2_SRC=) ;; \
 		*) what=rdma-core; set -- RDMA_CORE=$$base $$([ $$base = $(RDMA_CORE) ] || echo RDMA_CORE_SRC=) ;; \
 		esac; \
