@@ -25,7 +25,7 @@
  * It is blind to a store that changes nothing.  It knows one connection at a time, over IPv4, from
  * another machine.
  *
- *	insmod write_back_oracle.ko start=PHYSICAL size=BYTES drains=SYMBOL+OFFSET,... [cut_at=PACKETS]
+ *	insmod write_back_oracle.ko start=PHYSICAL size=BYTES drains=ADDRESS,... [cut_at=PACKETS]
  *
  * In debugfs, write_back_oracle/report counts: the FLUSHes that were checked, those with a loss, and
  * what the oracle has missed, which has to be nothing; media is the copy.
@@ -56,10 +56,10 @@ static unsigned long size;
 module_param(size, ulong, 0444);
 MODULE_PARM_DESC(size, "its size in bytes");
 
-static char *drains[MAX_DRAINS];
+static ulong drains[MAX_DRAINS];
 static int num_drains;
-module_param_array(drains, charp, &num_drains, 0444);
-MODULE_PARM_DESC(drains, "where an SFENCE is: SYMBOL+OFFSET,...");
+module_param_array(drains, ulong, &num_drains, 0444);
+MODULE_PARM_DESC(drains, "the addresses of the SFENCE instructions");
 
 static unsigned long cut_at;
 module_param(cut_at, ulong, 0444);
@@ -320,20 +320,6 @@ static int report_show(struct seq_file *file, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(report);
 
-static int add_drain(struct kprobe *probe, char *where)
-{
-	char *plus = strchr(where, '+');
-
-	if (!plus || kstrtouint(plus + 1, 0, &probe->offset)) {
-		pr_err("write_back_oracle: drains: \"%s\" is not SYMBOL+OFFSET\n", where);
-		return -EINVAL;
-	}
-	*plus = '\0';
-	probe->symbol_name = where;
-	probe->pre_handler = on_drain;
-	return 0;
-}
-
 static void free_memory(void)
 {
 	int cpu;
@@ -352,9 +338,8 @@ static int __init oracle_init(void)
 		return -EINVAL;
 	}
 	for (i = 0; i < num_drains; i++) {
-		err = add_drain(&probes[3 + i], drains[i]);
-		if (err)
-			return err;
+		probes[3 + i].addr = (kprobe_opcode_t *)drains[i];
+		probes[3 + i].pre_handler = on_drain;
 	}
 	for (i = 0; i < 3 + num_drains; i++)
 		probe_list[i] = &probes[i];

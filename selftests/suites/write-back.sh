@@ -24,12 +24,26 @@ operations=$((${LONG:-0} ? 20000 : 1500))
 power_cuts=$((${LONG:-0} ? 30 : 2))
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 
-# The SFENCE instructions that the driver executes, as SYMBOL+OFFSET,...
+# The SFENCE instructions that the driver executes: a symbol of the same object that no other has, and how far behind
+# it.  (Names of static functions may be others', too: printk has a copy_data().)
 drains() {
-	objdump -d -j .text --prefix-addresses --no-show-raw-insn \
-		"$root/build/${BASE:-v6.1}$variant"/obj/drivers/infiniband/sw/rxe/rxe_*.o |
-		sed -n 's/^[0-9a-f]* <\([^>]*\)> *sfence.*/\1/p' | paste -sd ,
+	local object at symbol drain
+	for object in "$root/build/${BASE:-v6.1}$variant"/obj/drivers/infiniband/sw/rxe/rxe_*.o; do
+		read -r at symbol < <(objdump -t "$object" |
+			awk '$2 == "g" && $4 == ".text" && !seen { print $1, $6; seen = 1 }') || continue
+		objdump -d -j .text --no-show-raw-insn "$object" | sed -n 's/^ *\([0-9a-f]*\):[[:blank:]]*sfence.*/\1/p' |
+			while read -r drain; do
+				echo "$symbol $((0x$drain - 0x$at))"
+			done
+	done
 }
+
+# What a guest makes of them: addresses.  (The arithmetic of sh ends at 2^63.)
+# shellcheck disable=SC2016 # for its bash
+addresses='while read -r symbol behind; do
+		at=$(sed -n "s/ T $symbol\([[:blank:]].*\)\{0,1\}$//p" /proc/kallsyms)
+		printf "0x%x\n" $((0x$at + behind))
+	done | paste -sd ,'
 
 # pair TARGET INITIATOR [PARAMETER]: the oracle, with this parameter, sees all that TARGET gets; its report
 # and the media are left in $work.  The shell, told to stop, does not wait for TARGET to end: cut off from
@@ -39,7 +53,7 @@ pair() {
 	"$root/qemu-scripts/rxe-vm" pair --name write-back --timeout 1800 --stop-server \
 		--server-pmem "$work/nvdimm:32M" --server-share "$work" --client-share "$work" --server "
 			trap : TERM
-			insmod $module start=\$(cat $dax/resource) size=\$(cat $dax/size) drains=$drains ${3-} || exit
+			insmod $module start=\$(cat $dax/resource) size=\$(cat $dax/size) drains=\$(bash -euc '$addresses' <$work/drains) ${3-} || exit
 			$1 &
 			wait
 			cp $oracle/report $oracle/media $work" --client "$2"
@@ -121,7 +135,7 @@ cases=(
 )
 
 module=$("$here/../modules/kernel-module" write_back_oracle)
-drains=$(drains)
 work=$(mktemp -d -p "$RXE_OUT")
 trap 'rm -r "$work"' EXIT
+drains >"$work/drains"
 run_suite 1 "$@"
