@@ -106,19 +106,19 @@ CASE(walking, forward, "4 duplicates",
 	__u32 at;
 
 	serve(_metadata, rig, &original);
-	for (at = 0; at <= 63; at += 21) {
-		rq = read_at(rig, self->rkey, self->start + at, 1);
+	for (at = 0; at <= 60; at += 20) {
+		rq = read_at(rig, self->rkey, self->start + at, 4);
 		rq.qpn = original.qpn;
 		rq.psn = original.psn;
 		answer = (struct packet) {
 			.opcode = ROCE_RC_READ_RESPONSE_ONLY, .qpn = rig->flow.qp.peer_qpn, .psn = rq.psn,
-			.msn = rig->flow.msn, .payload_len = 1, .pad = 3,
+			.msn = rig->flow.msn, .payload_len = 4,
 		};
-		memcpy(answer.payload, model_at(rig, rq.va), 1);
+		memcpy(answer.payload, model_at(rig, rq.va), 4);
 		answered_again(_metadata, rig, &rq, &answer);
 	}
-	for (at = 64; at <= 126; at += 31)
-		read_is_ignored(_metadata, rig, &original, read_at(rig, self->rkey, self->start + at, 1));
+	for (at = 64; at <= 120; at += 28)
+		read_is_ignored(_metadata, rig, &original, read_at(rig, self->rkey, self->start + at, 4));
 }
 
 CASE(walking, wrapping, "4 duplicates", "a duplicate whose address and length wrap is ignored")

@@ -172,7 +172,7 @@ CASE(odp_region, long_write, "5 range", "each packet of a WRITE is stored behind
 	struct rig *rig = &self->rig;
 	struct packet first = write_first(rig), last = write_last(rig);
 
-	first.va = rig->start + OF_PAGE_END - MTU - 100;
+	first.va = rig->start + REGION_LEN - 2 * MTU - 20;
 	last.va = first.va + MTU;
 	served(_metadata, rig, first);
 	served(_metadata, rig, last);

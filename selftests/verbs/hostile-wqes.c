@@ -331,6 +331,50 @@ TEST_F_TIMEOUT(ring, header_means_nothing, PATIENCE)
 	expect_service(_metadata, client, &rq);
 }
 
+/* ---- WQEs that are spoilt when their request is on its way ---- */
+
+FIXTURE(late) {
+	struct client client;
+	struct send_ring ring;
+};
+
+FIXTURE_VARIANT(late) {
+	struct wr (*make)(void);
+	void (*spoil)(struct rxe_send_wqe *wqe);
+};
+
+#define LATE(name, make_wr, ...)							\
+	static void spoil_late_##name(struct rxe_send_wqe *wqe) { __VA_ARGS__; }	\
+	FIXTURE_VARIANT_ADD(late, name) { make_wr, spoil_late_##name }
+
+LATE(cur_sge_of_read, wr_read, wqe->dma.cur_sge = 0x7fffffff; wqe->dma.num_sge = 0xffffffff);
+LATE(cur_sge_of_fetch_add, wr_fetch_add, wqe->dma.cur_sge = 0x7fffffff; wqe->dma.num_sge = 0xffffffff);
+LATE(num_sge_of_read, wr_read, wqe->dma.sge_offset = 40; wqe->dma.num_sge = 0xffffffff;
+     memset(&wqe->dma.sge[1], 0, 3 * sizeof(wqe->dma.sge[0])));
+
+FIXTURE_SETUP(late)
+{
+	client_open(&self->client, &RXE_QP_DEFAULT);
+	line_open(&self->client, &self->client.line, &RXE_QP_DEFAULT);
+	send_ring_open(&self->ring);
+}
+
+FIXTURE_TEARDOWN(late)
+{
+	client_close(&self->client);
+}
+
+/* The response has no place to go to. */
+TEST_F_TIMEOUT(late, wqe, PATIENCE)
+{
+	struct rxe_send_wqe *wqe = send_ring_next(&self->ring);
+	struct packet rq = post_and_expect(_metadata, &self->client, variant->make());
+
+	variant->spoil(wqe);
+	respond(&self->client, &rq);
+	expect_refusal(_metadata, &self->client);
+}
+
 /* ---- A ring that never gets empty ---- */
 
 #define WQE_DONE	3	/* wqe_state_done, of what the completer has only to take */
@@ -408,7 +452,6 @@ TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
 /* The same; but now the QP is reset, which has to wait for the kernel to let go of the ring. */
 TEST_F_TIMEOUT(ring, refilled_and_reset, 60)
 {
-	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct client *client = &self->client;
 	struct send_ring ring;
@@ -433,11 +476,8 @@ TEST_F_TIMEOUT(ring, refilled_and_reset, 60)
 	respond(client, &rq);
 	while (refiller.laps < 3)
 		;
-	/* Some kernels take no QP to RESET that is still being drained. */
-	if (ibv_modify_qp(client->line.qp.qp, &reset, IBV_QP_STATE)) {
-		rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
-		rxe_modify_qp(&client->line.qp, IBV_QPS_RESET);
-	}
+	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
+	rxe_modify_qp(&client->line.qp, IBV_QPS_RESET);
 	refiller.stop = true;
 	pthread_join(thread, NULL);
 	/* What was flushed on the way */
