@@ -153,7 +153,7 @@ demo_tells_what_happened() {
 	local said
 	said=$("$here/../examples/demo.sh" 50)
 	echo "$said"
-	grep -q "^ *[0-9]*[1-9][0-9]  records acknowledged, and found again" <<<"$said"
+	grep -q "^ *[1-9][0-9][0-9]*  records acknowledged, and found again" <<<"$said"
 	grep -q "^ *[0-9]*  words lost to the power cut, of [0-9]* that" <<<"$said"
 	grep -q "^ *[1-9][0-9]*  FLUSH" <<<"$said"
 	grep -q "^ *[1-9][0-9]*  ATOMIC WRITE" <<<"$said"
