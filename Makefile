@@ -173,10 +173,11 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 	@git -C $(KERNEL_TREE) worktree add -q --detach $(CURDIR)/$(@D) base
 
 .PHONY: submission
-submission: submission-kernel submission-rdma-core submission-iproute2 ## build/submission: mail, and a pull request for rdma-core; SIGNOFF='You <you@example.org>', then VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
+submission: $(if $(TOPIC),submission-kernel,submission-kernel submission-rdma-core submission-iproute2) ## build/submission: mail, and a pull request for rdma-core; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
 .PHONY: submission-kernel submission-rdma-core submission-iproute2
 submission-kernel: $(KERNEL_TREE)/.git
-	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES) build/submission/kernel
+	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES)$(TOPIC:%=/%) \
+		build/submission/kernel$(TOPIC:%=-%)
 # Upstream gets the newest.
 NEWEST_RDMA_CORE := $(lastword $(sort $(notdir $(wildcard rdma-core-provider/v*))))
 submission-rdma-core: $(RDMA_TREE)/.git
@@ -192,6 +193,11 @@ bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL
 .PHONY: mutants
 mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': in these), see that tests notice
 	@selftests/run-mutants $(MUTANTS)
+
+.PHONY: reproducers
+reproducers: $(KERNEL_TREE)/.git selftests ## each patch of BASE (TOPICS='A B': of these) mends what it says: red before, green behind
+	@scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
+	@selftests/run-reproducers $(TOPICS)
 
 .PHONY: interop stock-rdma-core
 interop: kernel rdma-core stock-rdma-core selftests ## with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For run-mutants and run-reproducers: kernels that differ from the one that people work on, each built in the folder
+# build/BASE-WHAT, so that all suites find it with BASE=BASE-WHAT.  The sourcing script stands in the project's top.
+
+# shellcheck source=qemu-scripts/run-folder.sh
+. qemu-scripts/run-folder.sh
+base=${BASE:-v6.1}
+
+die() { echo "${0##*/}: error: $*" >&2; exit 1; }
+
+# make_tree WHAT: $tree, a work tree of the commits that people work on, but of none of their unfinished work.
+make_tree() {
+	other=$base-$1
+	tree=build/$other/src
+	[[ -e build/$base/src/.git ]] || die "there is no build/$base/src: run \`make kernel BASE=$base\`"
+	mkdir -p "$(dirname "$tree")"
+	git -C "build/$base/src" worktree prune
+	[[ -e $tree/.git ]] || git -C "build/$base/src" worktree add -q --detach "$PWD/$tree" HEAD
+	git -C "$tree" checkout -q --detach -f "$(git -C "build/$base/src" rev-parse HEAD)"
+}
+
+# build_other DEBUG LOG: the kernel of $tree as it is now; from here on, BASE and DEBUG name it.
+build_other() {
+	local config=kernel
+	export BASE=$other DEBUG=$1
+	# shellcheck source=qemu-scripts/variant.sh
+	. qemu-scripts/variant.sh
+	[[ -z $variant ]] || config="kernel ${variant#-}"
+	local c fragments=()
+	for c in $config; do
+		fragments+=("kernel/config/$c.config")
+		[[ ! -e kernel/$base/$c.config ]] || fragments+=("kernel/$base/$c.config")
+	done
+	scripts/build-kernel "$tree" "build/$BASE$variant" "${fragments[@]}" >"$2" || die "it does not build: $2"
+}
+
+# Stands for all of the tests that a result depends on.
+tests_state() {
+	find selftests qemu-scripts kernel/config kernel/"$base"/*.config -path selftests/mutants -prune -o -type f -print0 | sort -z |
+		xargs -0 cat | sha256sum | cut -c 1-16
+}
