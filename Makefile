@@ -121,6 +121,10 @@ smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
 test-others: ## on the other bases, which the archive may drop, those suites that tell most
 	@scripts/test-others
 
+.PHONY: nightly
+nightly: ## all that can be run, with one verdict: hours (STEPS='A B': these)
+	@scripts/nightly $(STEPS)
+
 .PHONY: soak
 soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests, with their long sets
 	@LONG=1 selftests/run-tests

@@ -38,10 +38,11 @@ drains() {
 	done
 }
 
-# What a guest makes of them: addresses.  (The arithmetic of sh ends at 2^63.)
+# What a guest makes of them: addresses.  (The arithmetic of sh ends at 2^63.  Of a module all symbols may be local.)
 # shellcheck disable=SC2016 # for its bash
 addresses='while read -r symbol behind; do
-		at=$(sed -n "s/ T $symbol\([[:blank:]].*\)\{0,1\}$//p" /proc/kallsyms)
+		at=$(sed -n "s/ \(T $symbol\|[Tt] $symbol[[:blank:]]\[rdma_rxe\]\)$//p" /proc/kallsyms)
+		[ "$at" ]
 		printf "0x%x\n" $((0x$at + behind))
 	done | paste -sd ,'
 
