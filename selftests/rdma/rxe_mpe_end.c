@@ -243,6 +243,14 @@ void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct
 	connect_with_peer(end, config, qp);
 }
 
+void rxe_finish_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
+{
+	if (config->state < IBV_QPS_INIT)
+		to_init(config, qp->qp);
+	to_rtr(end, config, qp, PEER_ADDR);
+	to_rts(config, qp->qp);
+}
+
 void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp)
 {
 	rxe_modify_qp(qp, IBV_QPS_RESET);

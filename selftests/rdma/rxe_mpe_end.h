@@ -83,6 +83,8 @@ void rxe_close(struct rxe_end *end);
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access);
 
 void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
+/* One that @config has left in RESET or INIT: on to RTS. */
+void rxe_finish_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
 /* Through RESET to a new QP of the peer; @config is as before but for PSNs and the like. */
 void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
 /* Two that are connected with each other, and not with the peer; the second's PSNs are the first's, crossed. */

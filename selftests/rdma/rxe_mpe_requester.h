@@ -488,27 +488,32 @@ static bool next_is_completion(struct __test_metadata *_metadata, struct client 
 	return false;
 }
 
-/*
- * What follows an answer that is none: the request is sent again, as it was, and then completed by its
- * true response; or it fails.  Success before the true response is what must not be.
- */
-static void expect_no_success(struct __test_metadata *_metadata, struct client *client,
-			      const struct packet *rq)
-{
-	char want[WORDS_LEN], got[WORDS_LEN];
-	struct frame frame;
-	struct ibv_wc wc;
+/* What an answer that is none does. */
+enum consequence {
+	ANSWER_IGNORED,	/* the request is sent again, as it was, and completed by its true response */
+	ANSWER_IS_BAD,	/* it fails with BAD_RESP_ERR, and with it the QP */
+};
 
-	if (next_is_completion(_metadata, client, &frame, &wc)) {
-		EXPECT_NE(IBV_WC_SUCCESS, wc.status) {
-			TH_LOG("completed with success by an answer that is none");
-		}
+static void expect_consequence(struct __test_metadata *_metadata, struct client *client,
+			       const struct packet *rq, enum consequence consequence)
+{
+	struct packet next;
+
+	if (consequence == ANSWER_IS_BAD) {
+		expect_wc(_metadata, client, client->line.id, IBV_WC_BAD_RESP_ERR);
+		expect_silence(_metadata, client);
+		post(_metadata, client, wr_write());
+		expect_wc(_metadata, client, client->line.id, IBV_WC_WR_FLUSH_ERR);
 		return;
 	}
-	ASSERT_STREQ(wanted_words(rq, want), words_or_nothing(&frame, true, got));
-	ASSERT_EQ(0, ibv_poll_cq(client->end.cq, 1, &wc));
+	expect_packet(_metadata, rq);
+	expect_silence(_metadata, client);
 	respond(client, rq);
-	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
+	/* The connection lives. */
+	next = post_and_expect(_metadata, client, wr_write());
+	respond(client, &next);
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
 }
 
 static void client_close(struct client *client)

@@ -107,7 +107,10 @@ CASE(lost, rnr_of_a_neighbour_behind, "3 completion",
 	rq[0] = post_and_expect(_metadata, client, variant->make());
 	rq[1] = post_and_expect(_metadata, client, wr_send());
 	acknowledge(client, &rq[1], ROCE_AETH_RNR_NAK | 1);
-	expect_no_success(_metadata, client, &rq[0]);
+	expect_retransmission(_metadata, rq, 2);
+	respond(client, &rq[0]);
+	respond(client, &rq[1]);
+	expect_successes(_metadata, client, 1);
 }
 
 CASE(lost, for_good, "4 retransmission",
@@ -413,6 +416,7 @@ CASE(stalled, acknowledged, "4 retransmission",
 
 FIXTURE_VARIANT(bad_response) {
 	void (*spoil)(struct packet *answer);
+	enum consequence consequence;
 };
 
 IMPATIENT_FIXTURE(bad_response, SHORT_TIMEOUT)
@@ -506,58 +510,64 @@ static void spoil_qpn(struct packet *answer)
 }
 
 ROW(bad_response, plain_ack, "3 completion", "a plain ACKNOWLEDGE with its PSN") {
-	spoil_plain_ack };
+	spoil_plain_ack, ANSWER_IGNORED };
 ROW(bad_response, payload_8, "1 success response", "with 8 bytes of payload") {
-	spoil_payload_8 };
+	spoil_payload_8, ANSWER_IS_BAD };
 ROW(bad_response, payload_1, "1 success response", "with a byte of payload and pad") {
-	spoil_payload_1 };
+	spoil_payload_1, ANSWER_IS_BAD };
 ROW(bad_response, payload_mtu, "1 success response", "with an MTU of payload") {
-	spoil_payload_mtu };
+	spoil_payload_mtu, ANSWER_IS_BAD };
 ROW(bad_response, psn_before, "1 success response", "with the PSN before its own") {
-	spoil_psn_before };
+	spoil_psn_before, ANSWER_IGNORED };
 ROW(bad_response, psn_behind, "1 success response", "with a PSN that was not yet used") {
-	spoil_psn_behind };
+	spoil_psn_behind, ANSWER_IGNORED };
 ROW(bad_response, psn_far, "1 success response", "with a PSN half the circle away") {
-	spoil_psn_far };
+	spoil_psn_far, ANSWER_IGNORED };
 ROW(bad_response, atomic_ack, "1 success response", "an ATOMIC ACKNOWLEDGE") {
-	spoil_atomic_ack };
+	spoil_atomic_ack, ANSWER_IS_BAD };
 ROW(bad_response, read_first, "1 success response", "a READ RESPONSE FIRST, empty") {
-	spoil_read_first };
+	spoil_read_first, ANSWER_IS_BAD };
 ROW(bad_response, read_middle, "1 success response", "a READ RESPONSE MIDDLE, empty") {
-	spoil_read_middle };
+	spoil_read_middle, ANSWER_IS_BAD };
 ROW(bad_response, read_last, "1 success response", "a READ RESPONSE LAST, empty") {
-	spoil_read_last };
+	spoil_read_last, ANSWER_IS_BAD };
 ROW(bad_response, read_first_mtu, "1 success response", "a READ RESPONSE FIRST of an MTU") {
-	spoil_read_first_mtu };
+	spoil_read_first_mtu, ANSWER_IS_BAD };
 ROW(bad_response, read_last_8, "1 success response", "a READ RESPONSE LAST of 8 bytes") {
-	spoil_read_last_8 };
-ROW(bad_response, nak_inside, "1 success response", "its AETH is a NAK") { spoil_nak_inside };
+	spoil_read_last_8, ANSWER_IS_BAD };
+ROW(bad_response, nak_inside, "1 success response", "its AETH is a NAK") {
+	spoil_nak_inside, ANSWER_IS_BAD };
 ROW(bad_response, rnr_inside, "1 success response", "its AETH is an RNR NAK") {
-	spoil_rnr_inside };
+	spoil_rnr_inside, ANSWER_IS_BAD };
 ROW(bad_response, reserved_inside, "1 success response", "its AETH is of a reserved kind") {
-	spoil_reserved_inside };
-ROW(bad_response, qpn, "1 success response", "for another QP") { spoil_qpn };
+	spoil_reserved_inside, ANSWER_IS_BAD };
+ROW(bad_response, qpn, "1 success response", "for another QP") {
+	spoil_qpn, ANSWER_IGNORED };
 
-static void not_completed_by(struct __test_metadata *_metadata, struct client *client,
-			     struct wr wr, void (*spoil)(struct packet *answer))
+static void expect_consequence_of(struct __test_metadata *_metadata, struct client *client,
+				  struct wr wr, void (*spoil)(struct packet *answer),
+				  enum consequence consequence)
 {
 	struct packet rq = post_and_expect(_metadata, client, wr);
 	struct packet answer = response(client, &rq);
 
+	client->line.msn--;
 	spoil(&answer);
 	peer_send(&answer);
-	expect_no_success(_metadata, client, &rq);
+	expect_consequence(_metadata, client, &rq, consequence);
 }
 
 CASE(bad_response, flush, "3 completion", "FLUSH is not completed by an answer that is not its own")
 {
-	not_completed_by(_metadata, &self->client, wr_flush(), variant->spoil);
+	expect_consequence_of(_metadata, &self->client, wr_flush(), variant->spoil,
+			      variant->consequence);
 }
 
 CASE(bad_response, atomic_write, "3 completion",
      "ATOMIC WRITE is not completed by an answer that is not its own")
 {
-	not_completed_by(_metadata, &self->client, wr_atomic_write(), variant->spoil);
+	expect_consequence_of(_metadata, &self->client, wr_atomic_write(), variant->spoil,
+			      variant->consequence);
 }
 
 FIXTURE_VARIANT(bad_frame) {
@@ -591,10 +601,11 @@ static void ignores_frame(struct __test_metadata *_metadata, struct client *clie
 	struct packet answer = response(client, &rq);
 	struct frame frame;
 
+	client->line.msn--;
 	packet_to_frame(&answer, &frame);
 	spoil(&frame);
 	peer_send_frame(&frame);
-	expect_no_success(_metadata, client, &rq);
+	expect_consequence(_metadata, client, &rq, ANSWER_IGNORED);
 }
 
 CASE(bad_frame, flush, "3 completion", "FLUSH is not completed by a damaged response")

@@ -372,31 +372,11 @@ static bool is_nak(const struct packet *answer, __u8 syndrome)
 	return answer->opcode == ROCE_RC_ACK && answer->syndrome == syndrome;
 }
 
-static bool is_success(const struct packet *answer)
-{
-	return answer->opcode == ROCE_RC_READ_RESPONSE_ONLY && !answer->payload_len &&
-	       (answer->syndrome & ROCE_AETH_KIND_MASK) == ROCE_AETH_ACK;
-}
-
 static void refused(struct __test_metadata *_metadata, struct rig *rig, struct packet rq,
 		    __u8 syndrome)
 {
 	send_raw(&rig->flow, &rq);
 	expect_nak(_metadata, rig, syndrome);
-}
-
-/* Two rules are broken at once, and none says which goes first: any of the two NAKs. */
-static void refused_somehow(struct __test_metadata *_metadata, struct rig *rig, struct packet rq)
-{
-	struct packet nak;
-	struct frame frame;
-
-	send_raw(&rig->flow, &rq);
-	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
-	ASSERT_TRUE(frame_to_packet(&frame, &nak));
-	EXPECT_TRUE(is_nak(&nak, ROCE_AETH_NAK_INVALID) || is_nak(&nak, ROCE_AETH_NAK_ACCESS));
-	expect_memory(_metadata, rig);
-	both_verbs_served_elsewhere(_metadata, rig);
 }
 
 /* The packet sent last was ignored: the next request with its PSN is the next to get an answer. */

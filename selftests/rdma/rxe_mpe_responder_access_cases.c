@@ -554,7 +554,7 @@ CASE(write_right, atomic_write, "5 ATOMIC WRITE right",
 
 /* ---- Ranges: through the region, and through a window in the midst of it ---- */
 
-enum verdict { SERVED, OUTSIDE, REFUSED_SOMEHOW };
+enum verdict { SERVED, OUTSIDE, INVALID };
 
 /*
  * Where a range begins: so far from the start or end of region or window, or from the page
@@ -590,8 +590,8 @@ static void judge(struct __test_metadata *_metadata, struct rig *rig, struct pac
 	case OUTSIDE:
 		refused(_metadata, rig, rq, ROCE_AETH_NAK_ACCESS);
 		break;
-	case REFUSED_SOMEHOW:
-		refused_somehow(_metadata, rig, rq);
+	case INVALID:
+		refused(_metadata, rig, rq, ROCE_AETH_NAK_INVALID);
 		break;
 	}
 }
@@ -628,11 +628,11 @@ ROW(flush_range, page_away, "5 range", "a page away") {
 ROW(flush_range, longest, "5 range", "the longest length there is, 2^31 - 1") {
 	.len = 0x7fffffff, .verdict = OUTSIDE };
 ROW(flush_range, bit_31, "5 range", "length 2^31, beyond the longest there is") {
-	.len = 0x80000000, .verdict = REFUSED_SOMEHOW };
+	.len = 0x80000000, .verdict = INVALID };
 ROW(flush_range, all_ones, "5 range", "length 2^32 - 1, which is no -1") {
-	.len = 0xffffffff, .verdict = REFUSED_SOMEHOW };
+	.len = 0xffffffff, .verdict = INVALID };
 ROW(flush_range, bit_31_and_whole, "5 range", "a good length with bit 31 set") {
-	.len = 0x80000040, .verdict = REFUSED_SOMEHOW };
+	.len = 0x80000040, .verdict = INVALID };
 ROW(flush_range, empty_first, "5 zero-length", "length 0 at the start") { .len = 0 };
 ROW(flush_range, empty_behind, "5 zero-length", "length 0 just behind the last byte") {
 	.place = { FROM_END } };

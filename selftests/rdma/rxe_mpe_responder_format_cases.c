@@ -55,21 +55,14 @@ CASE(flush, icrc_legacy_is_accepted, "1 ICRC trap", "the ICRC of Linux 6.2 to 7.
 	send_raw_frame(&rig->flow, &frame);
 	rig->flow.psn++;
 	expect_packet(_metadata, &answer);
+	expect_memory(_metadata, rig);
 }
 
-CASE(flush, empty_anywhere, "5 zero-length",
-     "length 0 at a VA outside the region: success or NAK Remote Access, no other answer")
+CASE(flush, empty_anywhere, "5 zero-length", "length 0 at a VA outside the region is success")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = flush(rig, GLOBAL, 0x1000, 0), answer;
-	struct frame frame;
 
-	send_raw(&rig->flow, &rq);
-	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
-	ASSERT_TRUE(frame_to_packet(&frame, &answer));
-	EXPECT_EQ(rig->flow.psn, answer.psn);
-	EXPECT_TRUE(is_nak(&answer, ROCE_AETH_NAK_ACCESS) || is_success(&answer));
-	both_verbs_served_elsewhere(_metadata, rig);
+	served(_metadata, rig, flush(rig, GLOBAL, 0x1000, 0));
 }
 
 FIXTURE_VARIANT(feth) {
@@ -149,22 +142,16 @@ CASE(flush_payload, region, "5 FLUSH with payload", "NAK Invalid Request, of the
 }
 
 CASE(flush, pad_that_is_not_there, "5 FLUSH with pad",
-     "pad bits without the bytes: NAK Invalid Request or too short, no success")
+     "pad bits without the bytes: it is too short, and ignored")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = flush_range(rig), answer;
-	struct packet probe = read_only(rig);
+	struct packet rq = flush_range(rig);
 	struct frame frame;
 
 	packet_to_frame(&rq, &frame);
 	frame.wire.bth.flags |= 3 << ROCE_BTH_PAD_SHIFT;
 	send_raw_frame(&rig->flow, &frame);
-	/* If it was dropped, this takes its PSN. */
-	send_raw(&rig->flow, &probe);
-	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
-	ASSERT_TRUE(frame_to_packet(&frame, &answer));
-	EXPECT_TRUE(is_nak(&answer, ROCE_AETH_NAK_INVALID) || answer.payload_len == probe.dmalen);
-	both_verbs_served_elsewhere(_metadata, rig);
+	expect_dropped(_metadata, rig);
 }
 
 /* What a region FLUSH carries beside the key does not matter. */
@@ -250,18 +237,11 @@ CASE(pmem, reserved_bits, "5 reserved PLT bit", "a reserved bit beside it: NAK I
 		ROCE_AETH_NAK_INVALID);
 }
 
-CASE(flush, feth_reserved_bits, "1 FETH",
-     "bits 31..6: ignored (success) or refused (NAK Invalid Request), never silence")
+CASE(flush, feth_reserved_bits, "1 FETH", "bits 31..6 are ignored")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = flush(rig, GLOBAL | 0xffffffc0, rig->start, 64), answer;
-	struct frame frame;
 
-	send_raw(&rig->flow, &rq);
-	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
-	ASSERT_TRUE(frame_to_packet(&frame, &answer));
-	EXPECT_TRUE(is_nak(&answer, ROCE_AETH_NAK_INVALID) || is_success(&answer));
-	both_verbs_served_elsewhere(_metadata, rig);
+	served(_metadata, rig, flush(rig, GLOBAL | 0xffffffc0, rig->start, 64));
 }
 
 /* ---- ATOMIC WRITE: length, alignment ---- */
@@ -334,7 +314,8 @@ CASE(atomic_write, misaligned_and_outside, "5 ATOMIC WRITE alignment",
 {
 	struct rig *rig = &self->rig;
 
-	refused_somehow(_metadata, rig, atomic_write_to(rig, rig->start + REGION_LEN - 7));
+	refused(_metadata, rig, atomic_write_to(rig, rig->start + REGION_LEN - 7),
+		ROCE_AETH_NAK_INVALID);
 	flow_reopen(rig, &RXE_QP_DEFAULT);
 	refused(_metadata, rig,
 		atomic_write_to(rig, (uintptr_t)rig->end.memory + 2 * PAGE - 4),

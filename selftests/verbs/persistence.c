@@ -404,8 +404,8 @@ TEST_F_TIMEOUT(cost, of_a_small_range_is_below_that_of_a_read, PATIENCE)
 	EXPECT_LE(compare(_metadata, &self->loop, pair, 2000, 1), limit(1000));
 }
 
-/* Nothing is demanded of these: they tell. */
-TEST_F_TIMEOUT(cost, of_writing_through_the_cache_is_told, PATIENCE)
+/* Whoever stores nothing persistent pays nothing, and who does, little: on hardware the memory decides. */
+TEST_F_TIMEOUT(cost, of_writing_through_the_cache_is_low, PATIENCE)
 {
 	void *dram = mmap(NULL, DAX_PAGE, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -424,8 +424,8 @@ TEST_F_TIMEOUT(cost, of_writing_through_the_cache_is_told, PATIENCE)
 		  .request = request_of(IBV_WR_RDMA_WRITE, to_dram, 0, 64 * KIB) },
 	};
 
-	EXPECT_LT(0, compare(_metadata, &self->loop, one, 500, 1));
-	EXPECT_LT(0, compare(_metadata, &self->loop, many, 50, 16));
+	EXPECT_GT(limit(1250), compare(_metadata, &self->loop, one, 500, 1));
+	EXPECT_GT(limit(1250), compare(_metadata, &self->loop, many, 50, 16));
 }
 
 static __u64 time_registration(struct loop *loop, void *memory, unsigned int access)
