@@ -148,7 +148,7 @@ static void spoil_icrc(struct frame *frame)
 
 static void spoil_source(struct frame *frame)
 {
-	frame->wire.ip.saddr = htobe32(PEER_ADDR + 1);
+	frame->source = PEER_ADDR + 1;
 }
 
 static void spoil_pkey(struct frame *frame)

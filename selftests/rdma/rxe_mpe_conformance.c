@@ -5,9 +5,12 @@
  * the kernel's requester (rxe_mpe_requester*_cases.c).  Needs root; makes its own network link and
  * rxe device, and takes them away.
  *
- *	rxe_mpe_conformance [--legacy-icrc] [--after CASE] [PATTERN...]	run the cases that match, as KTAP
- *	rxe_mpe_conformance --list [PATTERN...]				name, rule and purpose of each
+ *	rxe_mpe_conformance [OPTION...] [PATTERN...]	run the cases that match, as KTAP
+ *	rxe_mpe_conformance --list [PATTERN...]		name, rule and purpose of each
  *
+ *	--ipv6		between IPv6 addresses, not IPv4
+ *	--vlan ID	tagged: 1 to 4094
+ *	--mtu BYTES	path MTU: 256, 512, 1024 (without this option), 2048 or 4096
  *	--legacy-icrc	be a peer like Linux 6.2 to 7.3: send FLUSH with their ICRC, take no other. The
  *			kernel has to find that out, on each QP; no switch tells it.
  *	--after CASE	start behind this case, say because it took the kernel down
@@ -59,12 +62,35 @@ static void stay_on_one_cpu(void)
 		err(1, "staying on CPU 0");
 }
 
+static unsigned int number(const char *words, unsigned int min, unsigned int max, const char *what)
+{
+	unsigned long value;
+	char *end;
+
+	value = strtoul(words, &end, 10);
+	if (!*words || *end || value < min || value > max)
+		errx(2, "%s wants a number from %u to %u, not \"%s\"", what, min, max, words);
+	return value;
+}
+
+static unsigned int path_mtu(const char *words)
+{
+	unsigned int mtu = number(words, 256, MAX_MTU, "--mtu");
+
+	if (mtu & (mtu - 1))
+		errx(2, "--mtu wants 256, 512, 1024, 2048 or 4096, not %u", mtu);
+	return mtu;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "list", no_argument, NULL, 'l' },
 		{ "legacy-icrc", no_argument, NULL, 'i' },
 		{ "after", required_argument, NULL, 'a' },
+		{ "ipv6", no_argument, NULL, '6' },
+		{ "vlan", required_argument, NULL, 'v' },
+		{ "mtu", required_argument, NULL, 'm' },
 		{ }
 	};
 	struct selection selection = { 0 };
@@ -78,9 +104,15 @@ int main(int argc, char **argv)
 			peer_legacy_icrc = true;
 		else if (option == 'a')
 			selection.after = optarg;
+		else if (option == '6')
+			peer_link.ipv6 = true;
+		else if (option == 'v')
+			peer_link.vlan = number(optarg, 1, 4094, "--vlan");
+		else if (option == 'm')
+			peer_link.mtu = path_mtu(optarg);
 		else
-			errx(2, "usage: rxe_mpe_conformance [--list] [--legacy-icrc] [--after CASE] "
-				"[PATTERN]...");
+			errx(2, "usage: rxe_mpe_conformance [--list] [--legacy-icrc] [--ipv6] [--vlan ID] "
+				"[--mtu BYTES] [--after CASE] [PATTERN]...");
 	}
 	selection.patterns = argv + optind;
 	if (list) {

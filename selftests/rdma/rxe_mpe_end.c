@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "rxe_mpe_peer.h"
@@ -15,6 +17,7 @@
 
 #define QUEUE_LEN	256
 #define DAX_ALIGN	(2ul << 20)
+#define IBV_SMALLEST_MTU	256	/* enum ibv_mtu counts its doublings from 1 on */
 
 const struct rxe_qp_config RXE_QP_DEFAULT = {
 	.type = IBV_QPT_RC,
@@ -70,17 +73,15 @@ bool rxe_has_pmem(void)
 
 static int find_gid(struct ibv_context *context)
 {
-	const __u8 gid[16] = {
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff,
-		RXE_ADDR >> 24, RXE_ADDR >> 16 & 0xff, RXE_ADDR >> 8 & 0xff, RXE_ADDR & 0xff,
-	};
 	struct ibv_gid_entry entry;
+	__u8 gid[16];
 	int i;
 
+	peer_gid(RXE_ADDR, gid);
 	for (i = 0; !ibv_query_gid_ex(context, 1, i, &entry, 0); i++)
 		if (!memcmp(&entry.gid, gid, sizeof(gid)))
 			return i;
-	errx(1, RXE_DEVICE " has no GID for its IPv4 address");
+	errx(1, RXE_DEVICE " has no GID for its IP address");
 }
 
 static __u8 *map_memory(bool pmem)
@@ -184,7 +185,7 @@ static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, stru
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
+		.path_mtu = ffs(peer_link.mtu / IBV_SMALLEST_MTU),
 		.dest_qp_num = qp->peer_qpn,
 		.rq_psn = config->peer_psn,
 		.max_dest_rd_atomic = config->resources,
@@ -197,9 +198,7 @@ static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, stru
 	};
 	int mask = 0;
 
-	peer_addr = htonl(peer_addr);
-	memset(&attr.ah_attr.grh.dgid.raw[10], 0xff, 2);
-	memcpy(&attr.ah_attr.grh.dgid.raw[12], &peer_addr, sizeof(peer_addr));
+	peer_gid(peer_addr, attr.ah_attr.grh.dgid.raw);
 	if (config->type != IBV_QPT_UD)
 		mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (config->type == IBV_QPT_RC)
@@ -410,12 +409,30 @@ bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms)
 
 #define COUNTERS	"/sys/class/infiniband/" RXE_DEVICE "/ports/1/hw_counters/"
 
+static bool write_word(const char *path, const char *word)
+{
+	FILE *file = fopen(path, "w");
+	bool done = file && fputs(word, file) >= 0;
+
+	return file && !fclose(file) && done;
+}
+
+bool rxe_has_counter(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), COUNTERS "%s", name);
+	return !access(path, R_OK);
+}
+
 unsigned long long rxe_counter(const char *name)
 {
 	unsigned long long value;
 	char path[128];
 	FILE *file;
 
+	/* Or else it would answer with the numbers of a moment before, if it was asked just then. */
+	write_word(COUNTERS "lifespan", "0");
 	snprintf(path, sizeof(path), COUNTERS "%s", name);
 	file = fopen(path, "r");
 	if (!file)
@@ -426,7 +443,6 @@ unsigned long long rxe_counter(const char *name)
 	return value;
 }
 
-/* The kernel answers with the numbers of a moment before if it was asked just then. */
 unsigned long long rxe_wait_counter(const char *name, unsigned long long value, unsigned int ms)
 {
 	unsigned long long now = rxe_counter(name);
@@ -436,4 +452,39 @@ unsigned long long rxe_wait_counter(const char *name, unsigned long long value, 
 		now = rxe_counter(name);
 	}
 	return now;
+}
+
+#define TRACEFS		"/sys/kernel/tracing/"
+
+static bool switch_event(const char *event, const char *on)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), TRACEFS "events/rxe/%s/enable", event);
+	return write_word(path, on);
+}
+
+bool rxe_trace(const char *event)
+{
+	/* Most systems have mounted it. */
+	if (access(TRACEFS "trace", F_OK))
+		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
+	/* Opened for writing, it is emptied. */
+	write_word(TRACEFS "trace", "");
+	return switch_event(event, "1");
+}
+
+void rxe_end_trace(const char *event, char *line, size_t len)
+{
+	FILE *file = fopen(TRACEFS "trace", "r");
+	char next[512];
+
+	if (!file)
+		err(1, TRACEFS "trace");
+	*line = '\0';
+	while (fgets(next, sizeof(next), file))
+		if (*next != '#')
+			snprintf(line, len, "%s", next);
+	fclose(file);
+	switch_event(event, "0");
 }

@@ -25,8 +25,7 @@
 #define DAX_DEVICE	"/dev/dax0.0"
 
 #define PAGE		4096ul
-#define MEMORY_LEN	(4 * PAGE)
-#define MTU		1024		/* what fits the veth pair's 1500 bytes */
+#define MEMORY_LEN	(8 * PAGE)
 
 #define ACCESS_FLUSH	(IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT)
 /* All rights that ordinary memory can have. */
@@ -112,9 +111,15 @@ bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 
 /* The next completion; false: none within @ms milliseconds (scaled). */
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms);
 
-/* A counter of RXE_DEVICE. */
+/* A counter of RXE_DEVICE; not every kernel has all. */
+bool rxe_has_counter(const char *name);
 unsigned long long rxe_counter(const char *name);
 /* The same when it has reached @value, or, if it does not, after @ms milliseconds (scaled). */
 unsigned long long rxe_wait_counter(const char *name, unsigned long long value, unsigned int ms);
+
+/* Let the kernel keep what this tracepoint of rxe tells from now on.  False: it has none such. */
+bool rxe_trace(const char *event);
+/* The end of that: the last line, in @line, or "" if it told nothing. */
+void rxe_end_trace(const char *event, char *line, size_t len);
 
 #endif /* RXE_MPE_END_H */

@@ -5,7 +5,11 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -18,34 +22,44 @@
 
 #include "rxe_mpe_peer.h"
 
-#define RXE_NETDEV	"rxe_end"
-#define PEER_NETDEV	"raw_end"
-
 static const __u8 rxe_mac[ETH_ALEN] = { 2, 0, 0, 0, 0, 1 };
 static const __u8 peer_mac[ETH_ALEN] = { 2, 0, 0, 0, 0, 2 };
 
+struct peer_link peer_link = { .mtu = 1024 };
+
 /*
+ * Shell commands, which know: $vlan (0: none), $mtu of the network devices, $rxe and $peer, those
+ * of them that have the addresses, and $namespace, that of the peer.
+ *
  * Receive packet steering towards one CPU keeps the frames of each direction in the order in which
  * they were sent, whichever CPUs sent them; only so "the next answer" means something.
  */
 static const char link_up[] =
-	"ip link add " RXE_NETDEV " address 02:00:00:00:00:01 type veth peer"
-	" name " PEER_NETDEV " address 02:00:00:00:00:02 &&"
-	" for dev in " RXE_NETDEV " " PEER_NETDEV "; do"
-	" echo 1 >/sys/class/net/$dev/queues/rx-0/rps_cpus || exit; done &&"
-	" ip link set " PEER_NETDEV " netns /proc/%d/fd/%d &&"
-	" ip addr add 198.18.0.1/30 dev " RXE_NETDEV " &&"
-	" ip neigh add 198.18.0.2 lladdr 02:00:00:00:00:02 dev " RXE_NETDEV " nud permanent &&"
-	" ip link set " RXE_NETDEV " up";
+	"set -e\n"
+	"ip link add rxe_end mtu $mtu address 02:00:00:00:00:01 type veth peer"
+	" name raw_end mtu $mtu address 02:00:00:00:00:02\n"
+	"for dev in rxe_end raw_end; do echo 1 >/sys/class/net/$dev/queues/rx-0/rps_cpus; done\n"
+	"ip link set raw_end netns $namespace\n"
+	"ip link set rxe_end up\n"
+	"[ $vlan = 0 ] || ip link add link rxe_end name $rxe type vlan id $vlan\n"
+	"ip link set $rxe up\n"
+	"ip addr add 198.18.0.1/30 dev $rxe\n"
+	"ip neigh add 198.18.0.2 lladdr 02:00:00:00:00:02 dev $rxe nud permanent\n"
+	"[ $ipv6 = 0 ] || ip addr add 2001:2::c612:1/64 dev $rxe nodad\n"
+	"[ $ipv6 = 0 ] || ip neigh add 2001:2::c612:2 lladdr 02:00:00:00:00:02 dev $rxe nud permanent";
 
-static const char peer_up[] = "ip link set " PEER_NETDEV " up";
+static const char peer_up[] =
+	"set -e\n"
+	"ip link set raw_end up\n"
+	"[ $vlan = 0 ] || ip link add link raw_end name $peer type vlan id $vlan\n"
+	"ip link set $peer up";
 
-static const char rxe_up[] = "rdma link add " RXE_DEVICE " type rxe netdev " RXE_NETDEV;
+static const char rxe_up[] = "rdma link add " RXE_DEVICE " type rxe netdev rxe_end";
 
 /* So slow that nothing passes within a case but what the burst allows. */
-static const char stall[] = "tc qdisc replace dev " RXE_NETDEV " root tbf rate 80bit limit 64mb burst %u";
-static const char choke[] = "tc qdisc replace dev " RXE_NETDEV " root pfifo limit 0";
-static const char end_stall[] = "tc qdisc replace dev " RXE_NETDEV " root noqueue";
+static const char stall[] = "tc qdisc replace dev $rxe root tbf rate 80bit limit 64mb burst $burst";
+static const char choke[] = "tc qdisc replace dev $rxe root pfifo limit 0";
+static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
 
 /* What the kernel sends at once, 129 packets of a QP for example, waits here: more than its backlog may hold. */
 #define PEER_BURST	(4 << 20)
@@ -98,10 +112,38 @@ static const struct {
 	[0x1e ... 0x1f]			= { "reserved", NO_OPCODE },
 };
 
+static void set_number(const char *name, unsigned int value)
+{
+	char words[16];
+
+	snprintf(words, sizeof(words), "%u", value);
+	setenv(name, words, 1);
+}
+
+static const char *peer_netdev(void)
+{
+	return peer_link.vlan ? "raw_vlan" : "raw_end";
+}
+
 static void run(const char *commands, const char *what)
 {
 	if (system(commands))
 		errx(1, "cannot %s; the commands were: %s", what, commands);
+}
+
+static void name_link(int netns)
+{
+	char namespace[64];
+
+	/* Headers take up to 100 bytes. */
+	set_number("mtu", peer_link.mtu > 1024 ? peer_link.mtu + 128 : 1500);
+	set_number("vlan", peer_link.vlan);
+	set_number("ipv6", peer_link.ipv6);
+	set_number("burst", STALLED_BYTES);
+	setenv("rxe", peer_link.vlan ? "rxe_vlan" : "rxe_end", 1);
+	setenv("peer", peer_netdev(), 1);
+	snprintf(namespace, sizeof(namespace), "/proc/%d/fd/%d", getpid(), netns);
+	setenv("namespace", namespace, 1);
 }
 
 static int open_netns(void)
@@ -119,18 +161,23 @@ static void enter_netns(int fd)
 		err(1, "entering a network namespace (run this as root)");
 }
 
+static __u16 ether_type(void)
+{
+	return peer_link.ipv6 ? ETH_P_IPV6 : ETH_P_IP;
+}
+
 static int open_raw_socket(void)
 {
 	struct sockaddr_ll here = {
 		.sll_family = AF_PACKET,
-		.sll_protocol = htons(ETH_P_IP),
-		.sll_ifindex = if_nametoindex(PEER_NETDEV),
+		.sll_protocol = htons(ether_type()),
+		.sll_ifindex = if_nametoindex(peer_netdev()),
 	};
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_IP));
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ether_type()));
 	int burst = PEER_BURST;
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&here, sizeof(here)))
-		err(1, "a packet socket on " PEER_NETDEV " (CONFIG_PACKET is needed)");
+		err(1, "a packet socket on the peer's end (CONFIG_PACKET is needed)");
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &burst, sizeof(burst)))
 		err(1, "a receive buffer of %d bytes", burst);
 	rxe_lladdr = here;
@@ -139,7 +186,6 @@ static int open_raw_socket(void)
 
 void peer_open(void)
 {
-	char commands[sizeof(link_up) + 32];
 	int home = open_netns(), away;
 
 	if (unshare(CLONE_NEWNET))
@@ -147,8 +193,8 @@ void peer_open(void)
 	away = open_netns();
 
 	enter_netns(home);
-	snprintf(commands, sizeof(commands), link_up, getpid(), away);
-	run(commands, "make the veth pair of the test");
+	name_link(away);
+	run(link_up, "make the veth pair of the test");
 
 	enter_netns(away);
 	run(peer_up, "bring up the peer's end of the veth pair");
@@ -302,9 +348,41 @@ bool frame_to_packet(const struct frame *frame, struct packet *packet)
 	return true;
 }
 
-static size_t ip_len(const struct frame *frame)
+void peer_gid(__u32 addr, __u8 gid[16])
 {
-	return sizeof(frame->wire.ip) + sizeof(frame->wire.udp) + frame->len;
+	static const __u8 v4_mapped[12] = { [10] = 0xff, 0xff };
+	static const __u8 prefix[12] = { 0x20, 0x01, 0, 2 };
+
+	addr = htonl(addr);
+	memcpy(gid, peer_link.ipv6 ? prefix : v4_mapped, 12);
+	memcpy(gid + 12, &addr, sizeof(addr));
+}
+
+/* A frame as it is on the link; the IP header of this link is at the end of its room. */
+struct wire {
+	struct ethhdr	eth;
+	union {
+		struct iphdr	v4;
+		struct ipv6hdr	v6;
+	};
+	/* The UDP header, all of struct frame's bytes, and the ICRC: udp_at(). */
+	__u8		rest[sizeof(struct udphdr) + sizeof(((struct frame *)0)->wire) + 64];
+} __attribute__((packed));
+
+static size_t ip_header_len(void)
+{
+	return peer_link.ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+}
+
+static __u8 *udp_at(struct wire *wire)
+{
+	return (__u8 *)&wire->v4 + ip_header_len();
+}
+
+/* From the IP header to the ICRC, which is not counted, if there are @len bytes behind the UDP header. */
+static size_t ip_len(size_t len)
+{
+	return ip_header_len() + sizeof(struct udphdr) + len;
 }
 
 enum icrc peer_icrc(__u8 opcode)
@@ -312,66 +390,119 @@ enum icrc peer_icrc(__u8 opcode)
 	return peer_legacy_icrc && opcode == ROCE_RC_FLUSH ? ICRC_LEGACY : ICRC_CONFORMING;
 }
 
-static __u32 icrc_to_send(const struct frame *frame)
+static __u32 icrc_to_send(const struct frame *frame, const struct wire *wire)
 {
 	enum icrc icrc = frame->icrc;
 
 	if (icrc == ICRC_OF_RUN)
 		icrc = peer_icrc(frame->wire.bth.opcode);
 	if (icrc == ICRC_LEGACY)
-		return roce_icrc_legacy(&frame->wire.ip, ip_len(frame));
-	return roce_icrc(&frame->wire.ip, ip_len(frame)) ^ (icrc == ICRC_WRONG);
+		return roce_icrc_legacy(&wire->v4, ip_len(frame->len));
+	return roce_icrc(&wire->v4, ip_len(frame->len)) ^ (icrc == ICRC_WRONG);
 }
 
-static __u16 ip_checksum(const struct frame *frame)
+static __u32 sum_words(const void *bytes, size_t len)
 {
-	__u16 words[sizeof(struct iphdr) / sizeof(__u16)];
 	__u32 sum = 0;
+	__u16 word;
 	size_t i;
 
-	memcpy(words, &frame->wire.ip, sizeof(words));
-	for (i = 0; i < sizeof(words) / sizeof(*words); i++)
-		sum += words[i];
+	for (i = 0; i < len; i += sizeof(word)) {
+		memcpy(&word, (const __u8 *)bytes + i, sizeof(word));
+		sum += word;
+	}
+	return sum;
+}
+
+static __u16 ip_checksum(const struct iphdr *ip, const void *options, size_t len)
+{
+	__u32 sum = sum_words(ip, sizeof(*ip)) + sum_words(options, len);
+
 	sum = (sum & 0xffff) + (sum >> 16);
 	return ~(sum + (sum >> 16));
 }
 
-/* A case may have set the source address. */
-static void fill_outer_headers(struct frame *frame)
+static struct iphdr ipv4_header(size_t len, __u32 from)
 {
-	size_t len = ip_len(frame) + ROCE_ICRC_BYTES;
-	__u32 from = frame->wire.ip.saddr;
-
-	memcpy(frame->wire.eth.h_dest, rxe_mac, ETH_ALEN);
-	memcpy(frame->wire.eth.h_source, peer_mac, ETH_ALEN);
-	frame->wire.eth.h_proto = htons(ETH_P_IP);
-	frame->wire.ip = (struct iphdr) {
+	struct iphdr ip = {
 		.version = 4,
-		.ihl = sizeof(struct iphdr) / 4,
+		.ihl = sizeof(ip) / 4,
 		.tot_len = htons(len),
 		.frag_off = htons(0x4000),
 		.ttl = 64,
 		.protocol = IPPROTO_UDP,
-		.saddr = from ? from : htonl(PEER_ADDR),
+		.saddr = htonl(from),
 		.daddr = htonl(RXE_ADDR),
 	};
-	frame->wire.ip.check = ip_checksum(frame);
-	frame->wire.udp = (struct udphdr) {
+
+	ip.check = ip_checksum(&ip, NULL, 0);
+	return ip;
+}
+
+static struct ipv6hdr ipv6_header(size_t len, __u32 from)
+{
+	struct ipv6hdr ip = {
+		.version = 6,
+		.payload_len = htons(len - sizeof(ip)),
+		.nexthdr = IPPROTO_UDP,
+		.hop_limit = 64,
+	};
+
+	peer_gid(from, (__u8 *)&ip.saddr);
+	peer_gid(RXE_ADDR, (__u8 *)&ip.daddr);
+	return ip;
+}
+
+static void fill_outer_headers(const struct frame *frame, struct wire *wire)
+{
+	size_t len = ip_len(frame->len) + ROCE_ICRC_BYTES;
+	__u32 from = frame->source ? frame->source : PEER_ADDR;
+	const struct udphdr udp = {
 		.source = htons(0xc123),
 		.dest = htons(ROCE_UDP_PORT),
-		.len = htons(len - sizeof(struct iphdr)),
+		.len = htons(len - ip_header_len()),
 	};
+
+	memcpy(wire->eth.h_dest, rxe_mac, ETH_ALEN);
+	memcpy(wire->eth.h_source, peer_mac, ETH_ALEN);
+	wire->eth.h_proto = htons(ether_type());
+	if (peer_link.ipv6)
+		wire->v6 = ipv6_header(len, from);
+	else
+		wire->v4 = ipv4_header(len, from);
+	memcpy(udp_at(wire), &udp, sizeof(udp));
+}
+
+/* Between the IPv4 header and what is behind it, to the end of the frame: its new length. */
+static size_t insert_options(struct wire *wire, size_t len)
+{
+	static const __u8 nothing[] = { IPOPT_NOOP, IPOPT_NOOP, IPOPT_NOOP, IPOPT_END };
+	__u8 *at = (__u8 *)(&wire->v4 + 1);
+	struct iphdr ip = wire->v4;
+
+	memmove(at + sizeof(nothing), at, (__u8 *)wire + len - at);
+	memcpy(at, nothing, sizeof(nothing));
+	ip.ihl += sizeof(nothing) / 4;
+	ip.tot_len = htons(ntohs(ip.tot_len) + sizeof(nothing));
+	ip.check = 0;
+	ip.check = ip_checksum(&ip, nothing, sizeof(nothing));
+	wire->v4 = ip;
+	return len + sizeof(nothing);
 }
 
 void peer_send_frame(struct frame *frame)
 {
-	size_t len = ETH_HLEN + ip_len(frame) + ROCE_ICRC_BYTES;
+	size_t len = ETH_HLEN + ip_len(frame->len) + ROCE_ICRC_BYTES;
+	struct wire wire;
 
-	fill_outer_headers(frame);
-	roce_icrc_put(&frame->wire.ip, ip_len(frame), icrc_to_send(frame));
-	if (sendto(peer_socket, &frame->wire, len, 0, (struct sockaddr *)&rxe_lladdr,
+	fill_outer_headers(frame, &wire);
+	memcpy(udp_at(&wire) + sizeof(struct udphdr), frame->wire.roce, frame->len);
+	roce_icrc_put(&wire.v4, ip_len(frame->len), icrc_to_send(frame, &wire));
+	if (frame->options && !peer_link.ipv6)
+		len = insert_options(&wire, len);
+	if (sendto(peer_socket, &wire, len, 0, (struct sockaddr *)&rxe_lladdr,
 		   sizeof(rxe_lladdr)) != (ssize_t)len)
-		err(1, "sending on " PEER_NETDEV);
+		err(1, "sending on the peer's end");
 }
 
 void peer_send(const struct packet *packet)
@@ -384,10 +515,7 @@ void peer_send(const struct packet *packet)
 
 void peer_stall_link(void)
 {
-	char commands[sizeof(stall) + 16];
-
-	snprintf(commands, sizeof(commands), stall, STALLED_BYTES);
-	run(commands, "stall the veth pair (CONFIG_NET_SCH_TBF is needed)");
+	run(stall, "stall the veth pair (CONFIG_NET_SCH_TBF is needed)");
 }
 
 void peer_choke_link(void)
@@ -415,33 +543,42 @@ static long long now_ms(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-static enum icrc icrc_received(const struct frame *frame)
+static enum icrc icrc_received(const struct frame *frame, const struct wire *wire)
 {
-	__u32 icrc = roce_icrc_get(&frame->wire.ip, ip_len(frame));
+	size_t len = ip_len(frame->len);
+	__u32 icrc = roce_icrc_get(&wire->v4, len);
 
-	if (icrc == roce_icrc(&frame->wire.ip, ip_len(frame)))
+	if (icrc == roce_icrc(&wire->v4, len))
 		return ICRC_CONFORMING;
-	if (icrc == roce_icrc_legacy(&frame->wire.ip, ip_len(frame)))
+	if (icrc == roce_icrc_legacy(&wire->v4, len))
 		return ICRC_LEGACY;
 	return ICRC_WRONG;
 }
 
-/* Is what the socket gave a frame for this test? */
-static bool accept_frame(struct frame *frame, ssize_t len)
+static bool is_udp(const struct wire *wire)
 {
-	const size_t outer = offsetof(struct frame, wire.roce) - offsetof(struct frame, wire);
-	size_t udp_len;
+	if (peer_link.ipv6)
+		return wire->v6.nexthdr == IPPROTO_UDP;
+	return wire->v4.ihl == sizeof(wire->v4) / 4 && wire->v4.protocol == IPPROTO_UDP;
+}
 
-	if (len < (ssize_t)(outer + sizeof(struct roce_bth) + ROCE_ICRC_BYTES) ||
-	    frame->wire.ip.ihl != sizeof(struct iphdr) / 4 ||
-	    frame->wire.ip.protocol != IPPROTO_UDP ||
-	    frame->wire.udp.dest != htons(ROCE_UDP_PORT))
+/* Is what the socket gave a frame for this test? */
+static bool accept_frame(struct wire *wire, ssize_t len, struct frame *frame)
+{
+	const size_t outer = ETH_HLEN + ip_header_len() + sizeof(struct udphdr);
+	struct udphdr udp;
+
+	if (len < (ssize_t)(outer + sizeof(struct roce_bth) + ROCE_ICRC_BYTES) || !is_udp(wire))
 		return false;
-	udp_len = ntohs(frame->wire.udp.len);
-	if (udp_len + ETH_HLEN + sizeof(struct iphdr) != (size_t)len)
+	memcpy(&udp, udp_at(wire), sizeof(udp));
+	if (udp.dest != htons(ROCE_UDP_PORT) ||
+	    ntohs(udp.len) + ETH_HLEN + ip_header_len() != (size_t)len)
 		return false;
-	frame->len = udp_len - sizeof(struct udphdr) - ROCE_ICRC_BYTES;
-	frame->icrc = icrc_received(frame);
+	frame->len = len - outer - ROCE_ICRC_BYTES;
+	frame->source = 0;
+	frame->options = false;
+	memcpy(frame->wire.roce, udp_at(wire) + sizeof(udp), frame->len);
+	frame->icrc = icrc_received(frame, wire);
 	return is_known_qpn(be32toh(frame->wire.bth.qpn) & ROCE_24BITS);
 }
 
@@ -449,14 +586,15 @@ bool peer_recv_frame(struct frame *frame, unsigned int ms)
 {
 	long long deadline = now_ms() + (long long)ms * wait_scale(), left;
 	struct pollfd poll_socket = { .fd = peer_socket, .events = POLLIN };
+	struct wire wire;
 	ssize_t len;
 
 	do {
-		len = recv(peer_socket, &frame->wire, sizeof(frame->wire), MSG_DONTWAIT);
-		if (len >= 0 && accept_frame(frame, len))
+		len = recv(peer_socket, &wire, sizeof(wire), MSG_DONTWAIT);
+		if (len >= 0 && accept_frame(&wire, len, frame))
 			return true;
 		if (len < 0 && errno != EAGAIN)
-			err(1, "receiving on " PEER_NETDEV);
+			err(1, "receiving on the peer's end");
 		left = deadline - now_ms();
 		if (len < 0 && left > 0)
 			poll(&poll_socket, 1, left);

@@ -5,6 +5,7 @@
  *
  *	rxe under test --- rxe_end ===veth=== raw_end --- AF_PACKET, this file
  *	 (init_net)       198.18.0.1         198.18.0.2   (a network namespace of its own)
+ *	                2001:2::c612:1     2001:2::c612:2
  *
  * A packet is written as a struct packet (fields, sound unless a case spoils them), turned into a
  * struct frame (bytes, which a case may spoil further) and sent; what comes in goes the other way.
@@ -12,22 +13,36 @@
 #ifndef RXE_MPE_PEER_H
 #define RXE_MPE_PEER_H
 
-#include <linux/if_ether.h>
-#include <linux/ip.h>
-#include <linux/udp.h>
-
 #include "rxe_mpe_roce.h"
 
 #define RXE_DEVICE	"mpe_rxe"
-#define RXE_ADDR	0xc6120001u	/* 198.18.0.1, of the range for benchmarks */
+/* 198.18.0.1, or the last bytes of 2001:2::c612:1: of the ranges for benchmarks. */
+#define RXE_ADDR	0xc6120001u
 #define PEER_ADDR	0xc6120002u
+
+/* What the link is, and the path MTU of its QPs.  Changed before peer_open() only. */
+extern struct peer_link {
+	bool		ipv6;
+	unsigned int	vlan;	/* 0: no tag */
+	unsigned int	mtu;	/* 256, 512, 1024, 2048 or 4096 bytes of payload */
+} peer_link;
+
+#define MTU	((int)peer_link.mtu)
+#define MAX_MTU	4096
+
+/* A length in a row of cases: so many MTUs, 1 to 15, and so many bytes more; all other lengths are bytes. */
+#define MTUS(n, bytes)	((n) << 16 | (bytes))
+static inline __u32 row_len(__u32 len)
+{
+	return len < MTUS(16, 0) ? (len >> 16) * peer_link.mtu + (len & 0xffff) : len;
+}
 
 /* The opcodes' two highest bits of five to eight: the service.  Those of struct packet are RC's. */
 #define ROCE_SERVICE_UC	0x20
 #define ROCE_SERVICE_RD	0x40
 #define ROCE_SERVICE_UD	0x60
 
-#define PACKET_MAX_PAYLOAD	2048
+#define PACKET_MAX_PAYLOAD	(MAX_MTU + 1024)
 
 struct packet {
 	/* BTH */
@@ -63,15 +78,12 @@ enum icrc {
 struct frame {
 	size_t		len;		/* from the BTH to the ICRC, which is not counted */
 	enum icrc	icrc;		/* what to send; as received: never ICRC_OF_RUN */
-	struct {
-		struct ethhdr	eth;
-		struct iphdr	ip;
-		struct udphdr	udp;
-		union {
-			struct roce_bth	bth;
-			__u8		roce[PACKET_MAX_PAYLOAD + 128];
-		};
-	} __attribute__((packed)) wire;
+	__u32		source;		/* the last bytes of the address; 0: PEER_ADDR */
+	bool		options;	/* IPv4: the header has four bytes of options, which ask for nothing */
+	union {
+		struct roce_bth	bth;
+		__u8		roce[PACKET_MAX_PAYLOAD + 128];
+	} wire;
 };
 
 /*
@@ -82,6 +94,9 @@ extern bool peer_legacy_icrc;
 
 /* What a packet with @opcode has to have, in both directions, for the peer of this run. */
 enum icrc peer_icrc(__u8 opcode);
+
+/* The GID of RXE_ADDR or PEER_ADDR on this link. */
+void peer_gid(__u32 addr, __u8 gid[16]);
 
 /* Make the link and the device RXE_DEVICE.  They go when the process and its children are gone. */
 void peer_open(void);
@@ -108,10 +123,10 @@ void peer_send(const struct packet *packet);
 bool peer_recv_frame(struct frame *frame, unsigned int ms);
 
 /*
- * From now on what the kernel sends waits in its network device, but for some STALLED_BYTES.  The end of the
+ * From now on what the kernel sends waits in its network device, but for one long packet.  The end of the
  * stall drops what waits; it does no harm where there is none.
  */
-#define STALLED_BYTES	1600
+#define STALLED_BYTES	(MTU + MTU / 2 + 64)
 void peer_stall_link(void);
 /* From now on the kernel's network device refuses what it is given to send, and says so. */
 void peer_choke_link(void);

@@ -258,7 +258,7 @@ static struct packet build_on(struct client *client, struct line *line, const st
 	qpx->wr_id = ++line->id;
 	qpx->wr_flags = wr->flags;
 	build_wr(client, qpx, wr);
-	line->psn = psn_add(line->psn, wr->len > MTU && wr->opcode == IBV_WR_RDMA_READ ?
+	line->psn = psn_add(line->psn, wr->len > peer_link.mtu && wr->opcode == IBV_WR_RDMA_READ ?
 			    (wr->len + MTU - 1) / MTU : 1);
 	fill_request(client, wr, &rq);
 	return rq;

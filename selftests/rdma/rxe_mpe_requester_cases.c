@@ -570,3 +570,41 @@ CASE(depth, mixed, "3 initiator depth",
 {
 	keeps_to_depth(_metadata, &self->client, variant->depth, wr_of_depth);
 }
+
+/* ---- Counters of the series ---- */
+
+FIXTURE_VARIANT(told_request) {
+	struct wr	(*make)(void);
+	const char	*counter;
+};
+
+FIXTURE(told_request) { struct client client; };
+
+FIXTURE_SETUP(told_request)
+{
+	if (!rxe_has_counter(variant->counter))
+		SKIP_CASE("this kernel does not count FLUSH and ATOMIC WRITE");
+	client_open(&self->client, &RXE_QP_DEFAULT);
+}
+
+FIXTURE_TEARDOWN(told_request)
+{
+	client_close(&self->client);
+}
+
+ROW(told_request, flush_range, "counters", "FLUSH of a range") { wr_flush, "flush_sent" };
+ROW(told_request, flush_region, "counters", "FLUSH of the whole region") { wr_flush_region, "flush_sent" };
+ROW(told_request, atomic_write, "counters", "ATOMIC WRITE") { wr_atomic_write, "atomic_write_sent" };
+
+CASE(told_request, sent, "counters", "counted when it is sent, and when it is sent again")
+{
+	unsigned long long before = rxe_counter(variant->counter);
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, variant->make());
+
+	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
+	expect_retransmission(_metadata, &rq, 1);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	EXPECT_EQ(before + 2, rxe_counter(variant->counter));
+}

@@ -294,7 +294,7 @@ CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
 
 FIXTURE(stalled) {
 	struct client	client;
-	__u8		data[LONG_SEND * MTU];
+	__u8		data[LONG_SEND * MAX_MTU];
 	struct packet	rq[STALLED_PACKETS];
 };
 

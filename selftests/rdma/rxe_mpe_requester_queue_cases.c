@@ -197,15 +197,15 @@ CASE(rnr, failing_behind, "4 retransmission",
 static void post_half_sendable(struct __test_metadata *_metadata, struct client *client)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
-	static __u8 data[SENDABLE * MTU];
-	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, sizeof(data), 0);
+	static __u8 data[SENDABLE * MAX_MTU];
+	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, SENDABLE * MTU, 0);
 
 	ASSERT_NE(NULL, mr);
 	ibv_wr_start(qpx);
 	qpx->wr_id = ++client->line.id;
 	qpx->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_send(qpx);
-	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, sizeof(data) + MTU);
+	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, (SENDABLE + 1) * MTU);
 	ASSERT_EQ(0, ibv_wr_complete(qpx));
 }
 

@@ -17,7 +17,7 @@
  * page, cross a page boundary, and do not end at a multiple of 8.
  */
 #define REGION_OFFSET	(PAGE + 24)
-#define REGION_LEN	(PAGE + 100)
+#define REGION_LEN	(4 * PAGE + 100)	/* three packets of the longest MTU, and more */
 #define WINDOW_OFFSET	(REGION_OFFSET + 40)
 #define WINDOW_LEN	(REGION_LEN - 80)
 

@@ -133,6 +133,22 @@ CASE(verb, truncated_headers, "5 packet shorter than its headers",
 	}
 }
 
+CASE(verb, truncated_behind_ip_options, "5 packet shorter than its headers",
+     "cut anywhere within its headers, behind an IPv4 header with options, it is ignored")
+{
+	struct packet rq = variant->make(&self->rig);
+	struct frame frame;
+	size_t len;
+
+	for (len = 0; len < headers_len(rq.opcode); len++) {
+		packet_to_frame(&rq, &frame);
+		frame.len = len;
+		frame.options = true;
+		send_raw_frame(&self->rig.flow, &frame);
+		expect_dropped(_metadata, &self->rig);
+	}
+}
+
 CASE(verb, variant_bits, "1 ICRC", "bits that routers and path migration set change nothing")
 {
 	struct packet rq = variant->make(&self->rig), answer;
@@ -682,4 +698,142 @@ CASE(damaged, flush, "1 FLUSH", "a FLUSH that is damaged is ignored")
 CASE(damaged, atomic_write, "1 ATOMIC WRITE", "an ATOMIC WRITE that is damaged is ignored")
 {
 	ignores_damaged(_metadata, &self->rig, atomic_write(&self->rig), variant->spoil);
+}
+
+/* ---- What a user can look at: counters and tracepoints of the series ---- */
+
+enum tale { SUCCESS, AGAIN, INVALID, NO_ACCESS, TALES };
+
+FIXTURE_VARIANT(told) {
+	struct packet	(*make)(struct rig *rig);
+	const char	*counter;	/* of those that were executed */
+	const char	*event;
+	const char	*asked;		/* what only this one's tracepoint tells */
+};
+
+FIXTURE(told) {
+	struct rig		rig;
+	unsigned long long	before[TALES];
+};
+
+ROW(told, flush_range, "counters", "FLUSH of a range") {
+	flush_range, "flush_rcvd", "rxe_flush", " plt=GLOBAL sel=RANGE " };
+ROW(told, flush_region, "counters", "FLUSH of the whole region") {
+	flush_region, "flush_rcvd", "rxe_flush", " plt=GLOBAL sel=MR " };
+ROW(told, atomic_write, "counters", "ATOMIC WRITE") {
+	atomic_write, "atomic_write_rcvd", "rxe_atomic_write", " length=8 " };
+
+static const char *told_counter(const FIXTURE_VARIANT(told) *row, enum tale tale)
+{
+	const char * const names[TALES] = {
+		[SUCCESS] = row->counter,
+		[AGAIN] = "mpe_duplicate",
+		[INVALID] = "mpe_invalid_request",
+		[NO_ACCESS] = "mpe_access_error",
+	};
+
+	return names[tale];
+}
+
+FIXTURE_SETUP(told)
+{
+	enum tale tale;
+
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	if (!rxe_has_counter(variant->counter))
+		SKIP_CASE("this kernel does not count FLUSH and ATOMIC WRITE");
+	for (tale = SUCCESS; tale < TALES; tale++)
+		self->before[tale] = rxe_counter(told_counter(variant, tale));
+	if (!rxe_trace(variant->event))
+		SKIP_CASE("this kernel has no tracing");
+}
+
+FIXTURE_TEARDOWN(told)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+/* One counter has gone up, by one, the others have not; the tracepoint has told what was asked, and the @result. */
+static void expect_told(struct __test_metadata *_metadata, FIXTURE_DATA(told) *self,
+			const FIXTURE_VARIANT(told) *row, const struct packet *rq, enum tale tale,
+			unsigned long long served, const char *result)
+{
+	unsigned long long want[TALES];
+	char line[512], words[128];
+	enum tale each;
+
+	memcpy(want, self->before, sizeof(want));
+	want[SUCCESS] += served;
+	if (tale != SUCCESS)
+		want[tale]++;
+	rxe_wait_counter(told_counter(row, tale), want[tale], ANSWER_MS);
+	for (each = SUCCESS; each < TALES; each++) {
+		EXPECT_EQ(want[each], rxe_counter(told_counter(row, each))) {
+			TH_LOG("%s", told_counter(row, each));
+		}
+	}
+
+	rxe_end_trace(row->event, line, sizeof(line));
+	snprintf(words, sizeof(words), " %s: " RXE_DEVICE " qpn=0x%x psn=0x%x rkey=0x%x va=0x%llx ",
+		 row->event, self->rig.flow.qp.qp->qp_num, rq->psn, rq->rkey,
+		 (unsigned long long)rq->va);
+	EXPECT_NE(NULL, strstr(line, words)) {
+		TH_LOG("no \"%s\" in: %s", words, line);
+	}
+	EXPECT_NE(NULL, strstr(line, row->asked)) {
+		TH_LOG("no \"%s\" in: %s", row->asked, line);
+	}
+	snprintf(words, sizeof(words), " result=%s\n", result);
+	EXPECT_NE(NULL, strstr(line, words)) {
+		TH_LOG("no \"%s\" in: %s", words, line);
+	}
+}
+
+CASE(told, success, "counters", "executed: counted once, and traced")
+{
+	struct packet rq = variant->make(&self->rig);
+
+	serve(_metadata, &self->rig, &rq);
+	expect_told(_metadata, self, variant, &rq, SUCCESS, 1, "ok");
+}
+
+CASE(told, duplicate, "counters", "answered again: counted as that, not executed, not traced anew")
+{
+	struct packet rq = variant->make(&self->rig), answer = serve(_metadata, &self->rig, &rq);
+
+	answered_again(_metadata, &self->rig, &rq, &answer);
+	expect_told(_metadata, self, variant, &rq, AGAIN, 1, "ok");
+}
+
+static void expect_refusal(struct __test_metadata *_metadata, FIXTURE_DATA(told) *self,
+			   const FIXTURE_VARIANT(told) *row, struct packet rq, enum tale tale,
+			   __u8 syndrome, const char *result)
+{
+	struct packet nak = {
+		.opcode = ROCE_RC_ACK, .syndrome = syndrome, .psn = self->rig.flow.psn,
+		.qpn = self->rig.flow.qp.peer_qpn,
+	};
+
+	rq.psn = self->rig.flow.psn;
+	send_raw(&self->rig.flow, &rq);
+	expect_packet(_metadata, &nak);
+	expect_told(_metadata, self, row, &rq, tale, 0, result);
+}
+
+CASE(told, invalid, "counters", "refused as an invalid request: counted and traced as that")
+{
+	struct packet rq = variant->make(&self->rig);
+
+	rq.payload_len += 4;
+	expect_refusal(_metadata, self, variant, rq, INVALID, ROCE_AETH_NAK_INVALID,
+		       "invalid request");
+}
+
+CASE(told, no_access, "counters", "refused for its key: counted and traced as that")
+{
+	struct packet rq = variant->make(&self->rig);
+
+	rq.rkey ^= 1;
+	expect_refusal(_metadata, self, variant, rq, NO_ACCESS, ROCE_AETH_NAK_ACCESS,
+		       "remote access error");
 }

@@ -167,7 +167,7 @@ FIXTURE_TEARDOWN(unsent)
 }
 
 ROW(unsent, read, "4 duplicates", "a READ") { read_only, 0 };
-ROW(unsent, long_read, "4 duplicates", "a READ of four packets") { read_only, 3 * MTU + 20 };
+ROW(unsent, long_read, "4 duplicates", "a READ of four packets") { read_only, MTUS(3, 20) };
 ROW(unsent, fetch_add, "4 duplicates", "a FETCH ADD") { fetch_add, 0 };
 ROW(unsent, flush, "4 duplicates", "a FLUSH") { flush_range, 0 };
 ROW(unsent, atomic_write, "4 duplicates", "an ATOMIC WRITE") { atomic_write, 0 };
@@ -238,7 +238,7 @@ CASE(unsent, repeated, "4 duplicates",
      "its answer cannot be sent: it is answered when it comes again, executed once, no error")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = make_unsent(rig, variant->make, variant->read_len);
+	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len));
 	struct packet answer = ask_in_vain(_metadata, rig, &rq);
 
 	send_again(&rq);
@@ -253,7 +253,7 @@ CASE(unsent, repeated, "4 duplicates",
 CASE(unsent, repeated_twice, "4 duplicates", "the answer to the duplicate cannot be sent, either")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = make_unsent(rig, variant->make, variant->read_len);
+	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len));
 	unsigned long long errors;
 	struct packet answer;
 
@@ -276,7 +276,7 @@ CASE(unsent, with_a_write_behind, "4 duplicates",
      "a WRITE behind it comes before it is repeated: it is acknowledged, or gets a NAK PSN sequence")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = make_unsent(rig, variant->make, variant->read_len), write, first;
+	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len)), write, first;
 	struct packet answer = ask_in_vain(_metadata, rig, &rq), ack;
 	struct frame frame;
 

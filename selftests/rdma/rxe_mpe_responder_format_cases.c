@@ -116,7 +116,7 @@ ROW(flush_payload, bytes_4, "5 FLUSH with payload", "4 bytes") { .payload_len = 
 ROW(flush_payload, bytes_8, "5 FLUSH with payload", "8 bytes") { .payload_len = 8 };
 ROW(flush_payload, bytes_64, "5 FLUSH with payload", "as many as the length says") {
 	.payload_len = 64 };
-ROW(flush_payload, mtu, "5 FLUSH with payload", "a whole MTU") { .payload_len = MTU };
+ROW(flush_payload, mtu, "5 FLUSH with payload", "a whole MTU") { .payload_len = MTUS(1, 0) };
 ROW(flush_payload, byte_1, "5 FLUSH with payload", "1 byte, no pad") { .payload_len = 1 };
 ROW(flush_payload, byte_1_pad_3, "5 FLUSH with payload", "1 byte and 3 bytes of pad") {
 	.payload_len = 1, .pad = 3 };
@@ -127,7 +127,7 @@ CASE(flush_payload, range, "5 FLUSH with payload", "NAK Invalid Request")
 {
 	struct packet rq = flush_range(&self->rig);
 
-	rq.payload_len = variant->payload_len;
+	rq.payload_len = row_len(variant->payload_len);
 	rq.pad = variant->pad;
 	refused(_metadata, &self->rig, rq, ROCE_AETH_NAK_INVALID);
 }
@@ -136,7 +136,7 @@ CASE(flush_payload, region, "5 FLUSH with payload", "NAK Invalid Request, of the
 {
 	struct packet rq = flush_region(&self->rig);
 
-	rq.payload_len = variant->payload_len;
+	rq.payload_len = row_len(variant->payload_len);
 	rq.pad = variant->pad;
 	refused(_metadata, &self->rig, rq, ROCE_AETH_NAK_INVALID);
 }
@@ -263,7 +263,7 @@ LENGTH_ROW(dma_4, 4, 8, 0, "DMALen 4 with 8 bytes of payload");
 LENGTH_ROW(dma_7, 7, 8, 0, "DMALen 7 with 8 bytes of payload");
 LENGTH_ROW(dma_9, 9, 8, 0, "DMALen 9 with 8 bytes of payload");
 LENGTH_ROW(dma_16, 16, 8, 0, "DMALen 16 with 8 bytes of payload");
-LENGTH_ROW(dma_mtu, MTU, 8, 0, "DMALen of an MTU with 8 bytes of payload");
+LENGTH_ROW(dma_mtu, MTUS(1, 0), 8, 0, "DMALen of an MTU with 8 bytes of payload");
 LENGTH_ROW(dma_bit_31, 0x80000008, 8, 0, "DMALen 2^31 + 8 with 8 bytes of payload");
 LENGTH_ROW(dma_ones, 0xffffffff, 8, 0, "DMALen 2^32 - 1 with 8 bytes of payload");
 LENGTH_ROW(payload_0, 8, 0, 0, "no payload");
@@ -273,23 +273,23 @@ LENGTH_ROW(payload_5_pad_3, 8, 5, 3, "5 bytes of payload and 3 of pad");
 LENGTH_ROW(payload_9_pad_3, 8, 9, 3, "9 bytes of payload and 3 of pad");
 LENGTH_ROW(payload_12, 8, 12, 0, "12 bytes of payload");
 LENGTH_ROW(payload_16, 8, 16, 0, "16 bytes of payload");
-LENGTH_ROW(payload_mtu, 8, MTU, 0, "an MTU of payload");
-LENGTH_ROW(payload_beyond_mtu, 8, MTU + 8, 0, "more payload than an MTU");
+LENGTH_ROW(payload_mtu, 8, MTUS(1, 0), 0, "an MTU of payload");
+LENGTH_ROW(payload_beyond_mtu, 8, MTUS(1, 8), 0, "more payload than an MTU");
 LENGTH_ROW(pad_1, 8, 8, 1, "8 bytes of payload and a byte of pad");
 LENGTH_ROW(pad_3, 8, 8, 3, "8 bytes of payload and 3 of pad");
 LENGTH_ROW(both_0, 0, 0, 0, "DMALen and payload 0");
 LENGTH_ROW(both_4, 4, 4, 0, "DMALen and payload 4");
 LENGTH_ROW(both_7, 7, 7, 1, "DMALen and payload 7, padded");
 LENGTH_ROW(both_16, 16, 16, 0, "DMALen and payload 16");
-LENGTH_ROW(both_mtu, MTU, MTU, 0, "DMALen and payload of an MTU");
+LENGTH_ROW(both_mtu, MTUS(1, 0), MTUS(1, 0), 0, "DMALen and payload of an MTU");
 
 CASE(length, refused, "5 ATOMIC WRITE length", "NAK Invalid Request, nothing is stored")
 {
 	struct packet rq = atomic_write(&self->rig);
 
 	memset(rq.payload, 0xee, sizeof(rq.payload));
-	rq.dmalen = variant->dmalen;
-	rq.payload_len = variant->payload_len;
+	rq.dmalen = row_len(variant->dmalen);
+	rq.payload_len = row_len(variant->payload_len);
 	rq.pad = variant->pad;
 	refused(_metadata, &self->rig, rq, ROCE_AETH_NAK_INVALID);
 }

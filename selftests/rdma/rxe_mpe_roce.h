@@ -3,7 +3,7 @@
  * RoCEv2 on the wire, as far as the tests need it: the transport headers and the ICRC.  Nothing
  * here is taken from the kernel, so that a mistake there is not repeated here.
  *
- *	Ethernet | IPv4 | UDP to port 4791 | BTH | extended headers | payload | pad | ICRC
+ *	Ethernet | IPv4 or IPv6 | UDP to port 4791 | BTH | extended headers | payload | pad | ICRC
  *
  * All numbers are big-endian but the ICRC, whose bytes go out lowest first.
  */
@@ -110,8 +110,8 @@ struct roce_atomic_ack_eth {
 #define ROCE_AETH_NAK_OPERATION		0x63
 
 /*
- * The ICRC of the packet whose IPv4 header (no options) is at @ip and which has @len bytes from
- * there to the ICRC, which is not counted.
+ * The ICRC of the packet whose IPv4 or IPv6 header (no options) is at @ip and which has @len bytes
+ * from there to the ICRC, which is not counted.
  */
 __u32 roce_icrc(const void *ip, size_t len);
 
@@ -121,7 +121,7 @@ __u32 roce_icrc(const void *ip, size_t len);
  */
 __u32 roce_icrc_legacy(const void *ip, size_t len);
 
-/* The ICRC as it is on the wire, behind @len bytes from the IPv4 header on. */
+/* The ICRC as it is on the wire, behind @len bytes from the IP header on. */
 __u32 roce_icrc_get(const void *ip, size_t len);
 void roce_icrc_put(void *ip, size_t len, __u32 icrc);
 

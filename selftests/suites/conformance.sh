@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# conformance.sh [--smoke] [--kernel IMAGE] [--legacy-icrc] [PATTERN...]
+# conformance.sh [--smoke] [--kernel IMAGE] [OPTION...] [PATTERN...]
 # Runs rxe_mpe_conformance (see there) in a guest: KTAP, a line for each case.  A case that
 # takes the guest down has failed, and a new guest runs those behind it.
 #
 #	--smoke		the cases that tell most
 #	--kernel IMAGE	another kernel; one that has not got the verbs is skipped
-#	--legacy-icrc	the peer speaks and takes FLUSH as Linux 6.2 to 7.3 does
+#	OPTION		of rxe_mpe_conformance: --legacy-icrc, --ipv6, --vlan ID, --mtu BYTES
 #	PATTERN		only cases whose names match (`rxe_mpe_conformance --list` has them)
 
 set -euo pipefail
@@ -27,7 +27,8 @@ parse_arguments() {
 		case $1 in
 		--smoke) patterns+=("${smoke_patterns[@]}") ;;
 		--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}"); shift ;;
-		--legacy-icrc) options+=(--legacy-icrc) ;;
+		--legacy-icrc | --ipv6) options+=("$1") ;;
+		--vlan | --mtu) options+=("$1" "${2:?$1 needs a value}"); shift ;;
 		-*) echo "conformance.sh: error: unknown option $1" >&2; exit 2 ;;
 		*) patterns+=("$1") ;;
 		esac

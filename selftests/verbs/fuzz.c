@@ -69,7 +69,7 @@ static bool once_in(__u32 n)
 /* Numbers at which programs break. */
 static __u32 draw_edge(void)
 {
-	static const __u32 edges[] = {
+	const __u32 edges[] = {
 		0, 1, 2, 3, 4, 7, 8, 9, 12, 15, 16, 17, 31, 32, 63, 64, 65, 255, 256, MTU - 1, MTU,
 		MTU + 1, 2 * MTU, PAGE - 1, PAGE, REGION_LEN - 1, REGION_LEN, REGION_LEN + 1,
 		0xffff, 0x10000, 0xffffff, 0x1000000, 0x7fffffff, 0x80000000, 0x80000001,
@@ -322,7 +322,7 @@ static struct packet answer_to(const struct packet *rq)
 		break;
 	case ROCE_RC_READ_REQUEST:
 		answer.opcode = ROCE_RC_READ_RESPONSE_ONLY;
-		answer.payload_len = rq->dmalen <= MTU ? rq->dmalen & ~3u : MTU;
+		answer.payload_len = rq->dmalen <= peer_link.mtu ? rq->dmalen & ~3u : peer_link.mtu;
 		break;
 	case ROCE_RC_FETCH_ADD:
 	case ROCE_RC_CMP_SWAP:

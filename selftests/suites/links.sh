@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The cases of conformance that depend on the link, on other links than IPv4 without a tag and an MTU of 1024: KTAP.
+# With LONG=1 all of its cases.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+
+patterns=('verb.*.answered' 'verb.*.icrc_once' 'verb.*.variant_bits' 'verb.*.truncated_headers' 'flush.icrc*'
+	'bad_frame.*' 'posted.*' 'icrc*' 'length.*' 'flush_payload.*' 'odp.*' 'unsent.*' 'long_read.*' 'stalled.*'
+	'lost.*.behind_a_half_answered_read' 'ack_request_last.write_of_three_packets')
+[[ ${LONG:-0} == 0 ]] || patterns=()
+
+on() { judged "$here/conformance.sh" "$@" "${patterns[@]}"; }
+
+ipv6_and_an_mtu_of_256() { on --ipv6 --mtu 256; }
+a_vlan_and_an_mtu_of_512() { on --vlan 5 --mtu 512; }
+an_mtu_of_2048() { on --mtu 2048; }
+ipv6_in_a_vlan_and_an_mtu_of_4096() { on --ipv6 --vlan 4094 --mtu 4096; }
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	ipv6_and_an_mtu_of_256
+	a_vlan_and_an_mtu_of_512
+	an_mtu_of_2048
+	ipv6_in_a_vlan_and_an_mtu_of_4096
+)
+run_suite 2 "$@"
