@@ -7,6 +7,7 @@
 #
 #	SUITE			runs all cases, JOBS at a time, and prints KTAP
 #	SUITE --smoke		runs smoke_cases
+#	SUITE --only CASE...	runs these
 #	SUITE CASE		runs one case and shows what it prints
 #
 # The folders of guests are made in $RXE_OUT, which run-tests sets.
@@ -32,6 +33,7 @@ run_suite() {
 	case ${1-} in
 	'') run_cases "$jobs" "${cases[@]}" ;;
 	--smoke) run_cases "$jobs" "${smoke_cases[@]}" ;;
+	--only) run_cases "$jobs" "${@:2}" ;;
 	*) "$1" ;;
 	esac
 }
@@ -54,17 +56,18 @@ run_cases() {
 	return $failed
 }
 
-# Of a case that did not pass everything it printed is shown, else what starts with #.
+# Of a case that did not pass everything it printed is shown, else what starts with #.  KTAP that stands four blanks
+# to the right, results of the case's own, goes on as it is.
 report_case() {
-	local title=${name//_/ }
+	local title=${name//_/ } own='^    \(KTAP\|TAP\|1\.\.\|ok\|not ok\|#\)'
 	case $status in
 	0)
-		grep '^#' "$dir/$name" || true
+		grep "^#\|$own" "$dir/$name" || true
 		echo "ok $n $title" ;;
 	4)
 		echo "ok $n $title # SKIP $(tail -n 1 "$dir/$name")" ;;
 	*)
-		sed 's/^\(# \)\?/# /' "$dir/$name"
+		sed "/$own/!s/^\(# \)\?/# /" "$dir/$name"
 		echo "not ok $n $title # status $status"
 		return 1 ;;
 	esac

@@ -3,9 +3,11 @@
  * All operations of an RC queue pair, mixed by chance and many at once, some of them with a fence, against a
  * model.
  *
- *	mixed-ops target ADDRESS DEVICE			lends a device DAX until it is killed
+ *	mixed-ops target ADDRESS DEVICE [INITIATORS]	lends a device DAX until it is killed; of several
+ *							initiators each gets another part, when
+ *							all are there
  *	mixed-ops initiator ADDRESS OPERATIONS SEED MODEL [KIND...]
- *	mixed-ops compare DEVICE MODEL			is the device's content that of the model?
+ *	mixed-ops compare DEVICE MODEL			is the device's first part as the model has it?
  *
  * KIND is send, write, read, flush, atomic-write, fetch-add or cmp-swap; all of them if none is given.
  * ACK_TIMEOUT in the environment is when to send again, as in struct ibv_qp_attr.
@@ -18,6 +20,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdio.h>
@@ -35,6 +38,7 @@
 #define BLOCKS		64
 #define RECEIVES	64	/* blocks for what is sent, behind the others, taken in turn */
 #define MEMORY		((BLOCKS + RECEIVES) * BLOCK)
+#define START		2040	/* of the first part; a block does not begin where a page does */
 #define RIGHTS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
 			 IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT)
@@ -95,7 +99,8 @@ static void check(int ret, const char *what)
 		err(1, "%s", what);
 }
 
-static struct rdma_cm_id *make_id(const char *address, int flags)
+/* Without a channel each step waits until it is done. */
+static struct rdma_cm_id *make_id(const char *address, int flags, struct rdma_event_channel *channel)
 {
 	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP };
 	struct rdma_addrinfo *info;
@@ -104,7 +109,7 @@ static struct rdma_cm_id *make_id(const char *address, int flags)
 
 	snprintf(port, sizeof(port), "%d", LOG_PORT);
 	check(rdma_getaddrinfo(address, port, &hints, &info), address);
-	check(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
+	check(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
 	if (flags & RAI_PASSIVE) {
 		check(rdma_bind_addr(id, info->ai_src_addr), address);
 	} else {
@@ -115,51 +120,106 @@ static struct rdma_cm_id *make_id(const char *address, int flags)
 	return id;
 }
 
-static void receive(struct rdma_cm_id *id, struct ibv_mr *blocks, unsigned int n)
+/* What a target does for one initiator. */
+struct connection {
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr, *blocks;
+	char *memory;
+	unsigned int received;
+};
+
+static void receive(struct connection *me)
 {
-	check(rdma_post_recv(id, NULL, (char *)blocks->addr + n % RECEIVES * BLOCK, BLOCK, blocks),
-	      "rdma_post_recv");
+	char *block = (char *)me->blocks->addr + me->received++ % RECEIVES * BLOCK;
+
+	check(rdma_post_recv(me->id, NULL, block, BLOCK, me->blocks), "rdma_post_recv");
 }
 
-static int target(const char *address, const char *device)
+/* Until the initiator goes. */
+static void *receive_all(void *connection)
+{
+	struct connection *me = connection;
+	struct ibv_wc wc;
+
+	while (rdma_get_recv_comp(me->id, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
+		receive(me);
+	return NULL;
+}
+
+/* All that is to be done for it before it may begin. */
+static void prepare(struct connection *me, struct rdma_cm_id *id, struct ibv_pd *pd, char *memory)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 1, .max_recv_wr = RECEIVES, .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
-	struct rdma_cm_id *listener = make_id(address, RAI_PASSIVE), *id;
-	struct log_region region = { };
+
+	me->id = id;
+	me->memory = memory;
+	memset(memory, 0, MEMORY);
+	me->mr = ibv_reg_mr(pd, memory, MEMORY, RIGHTS);
+	if (!me->mr)
+		err(1, "ibv_reg_mr");
+	/* The same memory by a key that permits no FLUSH. */
+	me->blocks = ibv_reg_mr(pd, memory + BLOCKS * BLOCK, RECEIVES * BLOCK,
+				IBV_ACCESS_LOCAL_WRITE);
+	if (!me->blocks)
+		err(1, "ibv_reg_mr to receive into");
+	check(rdma_create_qp(id, pd, &attr), "rdma_create_qp");
+	while (me->received < RECEIVES)
+		receive(me);
+}
+
+static void accept_initiator(struct connection *me)
+{
+	struct log_region region = {
+		.addr = (uintptr_t)me->memory, .size = MEMORY, .rkey = me->mr->rkey,
+	};
 	struct rdma_conn_param param = {
 		.private_data = &region, .private_data_len = sizeof(region),
 		.responder_resources = DEPTH, .initiator_depth = DEPTH, .rnr_retry_count = 7,
 	};
-	struct ibv_mr *mr, *blocks;
-	struct ibv_wc wc;
-	unsigned int n;
+	pthread_t thread;
+
+	check(rdma_accept(me->id, &param), "rdma_accept");
+	errno = pthread_create(&thread, NULL, receive_all, me);
+	check(errno, "pthread_create");
+}
+
+static int target(const char *address, const char *device, unsigned int initiators)
+{
+	struct connection *connections = calloc(initiators, sizeof(*connections));
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *listener;
+	struct rdma_cm_event *event;
+	unsigned int n = 0;
+	struct ibv_pd *pd;
+	char *memory;
 	size_t size;
 
-	region.addr = (uintptr_t)log_map(device, O_RDWR, &size);
-	memset((void *)(uintptr_t)region.addr, 0, MEMORY);
-	check(rdma_listen(listener, 1), "rdma_listen");
-	check(rdma_get_request(listener, &id), "rdma_get_request");
-	mr = ibv_reg_mr(id->pd, (void *)(uintptr_t)region.addr, MEMORY, RIGHTS);
-	if (!mr)
-		err(1, "ibv_reg_mr of %s", device);
-	region.rkey = mr->rkey;
-	region.size = MEMORY;
-	/* The same memory by a key that permits no FLUSH. */
-	blocks = ibv_reg_mr(id->pd, (char *)mr->addr + BLOCKS * BLOCK, RECEIVES * BLOCK,
-			    IBV_ACCESS_LOCAL_WRITE);
-	if (!blocks)
-		err(1, "ibv_reg_mr to receive into %s", device);
-	check(rdma_create_qp(id, id->pd, &attr), "rdma_create_qp");
-	for (n = 0; n < RECEIVES; n++)
-		receive(id, blocks, n);
-	check(rdma_accept(id, &param), "rdma_accept");
-	while (rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
-		receive(id, blocks, n++);
-	errx(1, "the connection is lost");
+	if (!connections || !channel)
+		err(1, "rdma_create_event_channel");
+	memory = log_map(device, O_RDWR, &size);
+	listener = make_id(address, RAI_PASSIVE, channel);
+	pd = ibv_alloc_pd(listener->verbs);
+	if (!pd)
+		err(1, "ibv_alloc_pd");
+	if (size < START + initiators * MEMORY)
+		errx(1, "%s is too small: %zu bytes", device, size);
+	check(rdma_listen(listener, initiators), "rdma_listen");
+	while (n < initiators && !rdma_get_cm_event(channel, &event)) {
+		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			prepare(&connections[n], event->id, pd, memory + START + n * MEMORY);
+			n++;
+		}
+		rdma_ack_cm_event(event);
+	}
+	while (n)
+		accept_initiator(&connections[--n]);
+	while (!rdma_get_cm_event(channel, &event))
+		rdma_ack_cm_event(event);
+	err(1, "rdma_get_cm_event");
 }
 
 static void connect_to(struct initiator *me, const char *address)
@@ -183,7 +243,7 @@ static void connect_to(struct initiator *me, const char *address)
 	const char *asked = getenv("ACK_TIMEOUT");
 	__u8 timeout = asked ? log_number(asked) : ACK_TIMEOUT;
 
-	me->id = make_id(address, 0);
+	me->id = make_id(address, 0, NULL);
 	check(rdma_set_option(me->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			      sizeof(timeout)), "RDMA_OPTION_ID_ACK_TIMEOUT");
 	check(rdma_create_qp_ex(me->id, &attr), "rdma_create_qp_ex");
@@ -378,6 +438,9 @@ static int compare(const char *device, const char *path)
 	if (fd < 0 || read(fd, model, MEMORY) != MEMORY)
 		err(1, "%s", path);
 	memory = log_map(device, O_RDONLY, &size);
+	if (size < START + MEMORY)
+		errx(1, "%s is too small: %zu bytes", device, size);
+	memory += START;
 	for (i = 0; i < MEMORY; i++)
 		if (memory[i] != model[i])
 			errx(1, "byte %zu is 0x%02hhx, and in the model 0x%02hhx", i, memory[i],
@@ -387,13 +450,13 @@ static int compare(const char *device, const char *path)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && !strcmp(argv[1], "target"))
-		return target(argv[2], argv[3]);
+	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "target"))
+		return target(argv[2], argv[3], argc == 5 ? log_number(argv[4]) : 1);
 	if (argc == 4 && !strcmp(argv[1], "compare"))
 		return compare(argv[2], argv[3]);
 	if (argc >= 6 && argc <= 6 + KINDS && !strcmp(argv[1], "initiator"))
 		return initiator(argv[2], log_number(argv[3]), log_number(argv[4]), argv[5],
 				 argv + 6);
-	errx(2, "usage: mixed-ops target ADDRESS DEVICE | "
+	errx(2, "usage: mixed-ops target ADDRESS DEVICE [INITIATORS] | "
 		"initiator ADDRESS OPERATIONS SEED MODEL [KIND...] | compare DEVICE MODEL");
 }
