@@ -30,8 +30,8 @@
  *	insmod write_back_oracle.ko start=PHYSICAL size=BYTES drains=ADDRESS,...
  *		[images=NUMBER image_size=BYTES period=EVENTS seed=NUMBER]
  *
- * An image is of the first @image_size bytes; one is made of about each @period events that change
- * what may be left, until there are so many.  In debugfs, write_back_oracle/
+ * An image is of the first @image_size bytes; one is made at one of @period events, about, that change
+ * what may be left, if anything is in doubt then, until there are so many.  In debugfs, write_back_oracle/
  *	report		counts the FLUSHes that were checked, those with a loss, what the oracle has
  *			missed, which has to be nothing, and the images
  *	check		OFFSET LENGTH, written to it, checks these bytes now: for what is to be
@@ -153,6 +153,7 @@ static size_t first_lost;
 
 static struct debugfs_blob_wrapper image_blob;
 static unsigned int made;
+static unsigned long choices;		/* that the image being made left to chance */
 static u32 *moments;
 static unsigned long *settled;		/* words of the image being made that have got their value */
 static struct flush *answered;
@@ -200,6 +201,7 @@ static void leave_pending(u8 *image, const struct pending *cpu, unsigned int qua
 			to = min(ALIGN(from + 1, WORD), end);
 			if (test_bit(from / WORD, settled))
 				continue;
+			choices++;
 			if (random_number() % 4 < quarters)
 				memcpy(image + from, one->content + (from - one->offset), to - from);
 			else
@@ -213,10 +215,13 @@ static void leave_dirty(u8 *image, unsigned int quarters)
 {
 	size_t at;
 
-	for (at = 0; at < image_size; at += WORD)
-		if (*(u64 *)(memory + at) != *(u64 *)(image + at) && !test_bit(at / WORD, settled) &&
-		    random_number() % 4 < quarters)
+	for (at = 0; at < image_size; at += WORD) {
+		if (*(u64 *)(memory + at) == *(u64 *)(image + at) || test_bit(at / WORD, settled))
+			continue;
+		choices++;
+		if (random_number() % 4 < quarters)
 			*(u64 *)(image + at) = *(u64 *)(memory + at);
+	}
 }
 
 /* Something changes what may be left: before or behind it, that is a moment for an image. */
@@ -232,10 +237,13 @@ static void moment(void)
 	bitmap_zero(settled, image_size / WORD);
 	/* From nothing to all that may get there. */
 	quarters = random_number() % 5;
+	choices = 0;
 	for_each_possible_cpu(cpu)
 		leave_pending(image, per_cpu_ptr(&pending, cpu), quarters);
 	leave_dirty(image, quarters);
-	moments[made++] = num_answered;
+	/* Without, it is the media, and nothing else. */
+	if (choices)
+		moments[made++] = num_answered;
 }
 
 /* On the way */
