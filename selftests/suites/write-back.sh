@@ -160,7 +160,7 @@ crash_images() {
 	local -i i image_size=$((256 << 10))
 	local image=$work/image answered found
 	pair "$serve_log" "$(append_lines "$work/text" 300)" \
-		images=$images image_size=$image_size period=10 "seed=$1" >"$work/said" || fail "$(<"$work/said")"
+		images=$images image_size=$image_size period=6 "seed=$1" >"$work/said" || fail "$(<"$work/said")"
 	[[ $(reported missed) == 0 && $(reported lost) == 0 ]] || fail "$(<"$work/report")"
 	[[ $(reported images) == "$images" ]] || fail "only $(reported images) images were made"
 	for ((i = 0; i < images; i++)); do
