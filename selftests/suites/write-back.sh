@@ -48,12 +48,12 @@ drains() {
 	done
 }
 
-# What a guest makes of them: addresses.  (The arithmetic of sh ends at 2^63.  Of a module all symbols may be local.)
+# What a guest makes of them: addresses.  (The arithmetic of sh ends at 2^63.)  What a module does not export has a
+# small letter.
 # shellcheck disable=SC2016 # for its bash
 addresses='while read -r symbol behind; do
-		at=$(sed -n "s/ \(T $symbol\|[Tt] $symbol[[:blank:]]\[rdma_rxe\]\)$//p" /proc/kallsyms)
-		[ "$at" ]
-		printf "0x%x\n" $((0x$at + behind))
+		at=$(sed -n "s/ \(T $symbol\|t $symbol[[:blank:]]\[rdma_rxe\]\)$//p" /proc/kallsyms)
+		printf "0x%x\n" $((0x${at:?of $symbol is not in /proc/kallsyms} + behind))
 	done | paste -sd ,'
 dax=/sys/bus/dax/devices/dax0.0
 results=/sys/kernel/debug/write_back_oracle
