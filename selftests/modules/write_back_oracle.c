@@ -22,8 +22,8 @@
  * How a store is made it does not ask the driver, of which it only watches what comes (rxe_rcv(),
  * which gets the packets of a loopback, too) and which memory a key stands for.
  *
- * It is stricter than the hardware: more than an SFENCE drains (locked instructions; a context
- * switch has them).  It is blind to a store that changes nothing.  An answer is told from others by
+ * It is stricter than the hardware: more than an SFENCE drains (locked instructions).  Of a context
+ * switch, which has them, it only knows when it has moved a task.  It is blind to a store that changes nothing.  An answer is told from others by
  * its PSN: QPs whose FLUSHes are open at the same time must not use the same.  The pages of a fast
  * registered MR must follow one another, and its addresses be those of the kernel.
  *
@@ -100,6 +100,8 @@ MODULE_PARM_DESC(seed, "of what is left to chance");
 struct write_back {
 	size_t offset;
 	size_t length;
+	const struct task_struct *task;	/* whose store it is, NULL: of a softirq */
+	bool arrived;
 	u8 content[];
 };
 
@@ -196,6 +198,8 @@ static void leave_pending(u8 *image, const struct pending *cpu, unsigned int qua
 
 	for (at = 0; at < cpu->used; at += write_back_size(one->length)) {
 		one = (void *)(cpu->log + at);
+		if (one->arrived)
+			continue;
 		end = min(one->offset + one->length, image_size);
 		for (from = one->offset; from < end; from = to) {
 			to = min(ALIGN(from + 1, WORD), end);
@@ -253,6 +257,12 @@ static unsigned long argument(const struct pt_regs *regs, unsigned int n)
 	return regs_get_kernel_argument((struct pt_regs *)regs, n);
 }
 
+/* in_task() takes the breakpoint of a probe for an NMI. */
+static bool in_process(void)
+{
+	return !in_hardirq() && !in_serving_softirq();
+}
+
 static void send_to_media(const void *dst, const void *content, size_t length)
 {
 	struct pending *mine;
@@ -271,6 +281,8 @@ static void send_to_media(const void *dst, const void *content, size_t length)
 		one = (void *)(mine->log + mine->used);
 		one->offset = (u8 *)dst - memory;
 		one->length = length;
+		one->task = in_process() ? current : NULL;
+		one->arrived = false;
 		memcpy(one->content, content, length);
 		mine->used += need;
 	}
@@ -278,20 +290,35 @@ static void send_to_media(const void *dst, const void *content, size_t length)
 	release_lock(flags);
 }
 
+/* All that is on its way from a CPU, or what this task has stored there. */
+static void arrive(const struct pending *cpu, const struct task_struct *task)
+{
+	struct write_back *one;
+	size_t at;
+
+	for (at = 0; at < cpu->used; at += write_back_size(one->length)) {
+		one = (void *)(cpu->log + at);
+		if (one->arrived || (task && one->task != task))
+			continue;
+		memcpy(media + one->offset, one->content, one->length);
+		one->arrived = true;
+	}
+}
+
+/* A task that was moved was switched off there, which has drained what it had stored. */
 static int on_drain(struct kprobe *probe, struct pt_regs *regs)
 {
 	struct pending *mine;
-	struct write_back *one;
 	unsigned long flags;
-	size_t at;
+	int cpu;
 
 	flags = take_lock();
 	moment();
 	mine = this_cpu_ptr(&pending);
-	for (at = 0; at < mine->used; at += write_back_size(one->length)) {
-		one = (void *)(mine->log + at);
-		memcpy(media + one->offset, one->content, one->length);
-	}
+	for_each_possible_cpu(cpu)
+		if (in_process() && per_cpu_ptr(&pending, cpu) != mine)
+			arrive(per_cpu_ptr(&pending, cpu), current);
+	arrive(mine, NULL);
 	mine->used = 0;
 	release_lock(flags);
 	return 0;
