@@ -407,6 +407,7 @@ bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms)
 	return true;
 }
 
+#define LONGEST_TICK_MS	11	/* and a bit: HZ is 100 at least */
 #define COUNTERS	"/sys/class/infiniband/" RXE_DEVICE "/ports/1/hw_counters/"
 
 static bool write_word(const char *path, const char *word)
@@ -431,8 +432,9 @@ unsigned long long rxe_counter(const char *name)
 	char path[128];
 	FILE *file;
 
-	/* Or else it would answer with the numbers of a moment before, if it was asked just then. */
+	/* The kernel answers with what it has read last, if that was less than this, or than a tick, ago. */
 	write_word(COUNTERS "lifespan", "0");
+	poll(NULL, 0, LONGEST_TICK_MS);
 	snprintf(path, sizeof(path), COUNTERS "%s", name);
 	file = fopen(path, "r");
 	if (!file)

@@ -606,5 +606,5 @@ CASE(told_request, sent, "counters", "counted when it is sent, and when it is se
 	expect_retransmission(_metadata, &rq, 1);
 	respond(client, &rq);
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
-	EXPECT_EQ(before + 2, rxe_counter(variant->counter));
+	EXPECT_EQ(before + 2, rxe_wait_counter(variant->counter, before + 2, ANSWER_MS));
 }
