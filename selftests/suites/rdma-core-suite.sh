@@ -4,7 +4,8 @@
 # rdma-core's own tests, in a guest, and what became of each of them.
 #
 # rdma-core-suite.v56 and its like list those that pass on a kernel and an rdma-core without any series
-# and, behind a !, those that fail there.  To make such a list anew:
+# and, behind a !, those that fail there: the kernel is Debian's 6.1, or that of the base which the name ends with.
+# To make such a list anew:
 #
 #	make stock-rdma-core RDMA_CORE=v65
 #	RDMA_CORE=v65 SUITE_RDMA_CORE=build/stock/rdma-core-v65 SUITE_KERNEL=$(scripts/stock-kernel 6.1) \
@@ -22,6 +23,7 @@ root=$(readlink -f "$here/../..")
 . "$root/qemu-scripts/variant.sh"
 
 listed=$here/rdma-core-suite.${RDMA_CORE:-v56}
+[[ ! -e $listed-${BASE:-v6.1} ]] || listed+=-${BASE:-v6.1}
 rdma_core=$(realpath "${SUITE_RDMA_CORE:-$root/$rdma_core_folder}")
 
 # One guest runs the suite, before the cases, each of which looks at its results.
