@@ -118,35 +118,31 @@ CASE(verb, icrc_once, "1 ICRC", "the ICRC covers every byte exactly once")
 	expect_memory(_metadata, &self->rig);
 }
 
-CASE(verb, truncated_headers, "5 packet shorter than its headers",
-     "cut anywhere within its headers, a packet is ignored")
+static void ignored_if_truncated(struct __test_metadata *_metadata, struct rig *rig,
+				 struct packet rq, bool ip_options)
 {
-	struct packet rq = variant->make(&self->rig);
 	struct frame frame;
 	size_t len;
 
 	for (len = 0; len < headers_len(rq.opcode); len++) {
 		packet_to_frame(&rq, &frame);
 		frame.len = len;
-		send_raw_frame(&self->rig.flow, &frame);
-		expect_dropped(_metadata, &self->rig);
+		frame.options = ip_options;
+		send_raw_frame(&rig->flow, &frame);
+		expect_dropped(_metadata, rig);
 	}
+}
+
+CASE(verb, truncated_headers, "5 packet shorter than its headers",
+     "cut anywhere within its headers, a packet is ignored")
+{
+	ignored_if_truncated(_metadata, &self->rig, variant->make(&self->rig), false);
 }
 
 CASE(verb, truncated_behind_ip_options, "5 packet shorter than its headers",
      "cut anywhere within its headers, behind an IPv4 header with options, it is ignored")
 {
-	struct packet rq = variant->make(&self->rig);
-	struct frame frame;
-	size_t len;
-
-	for (len = 0; len < headers_len(rq.opcode); len++) {
-		packet_to_frame(&rq, &frame);
-		frame.len = len;
-		frame.options = true;
-		send_raw_frame(&self->rig.flow, &frame);
-		expect_dropped(_metadata, &self->rig);
-	}
+	ignored_if_truncated(_metadata, &self->rig, variant->make(&self->rig), true);
 }
 
 CASE(verb, variant_bits, "1 ICRC", "bits that routers and path migration set change nothing")
