@@ -4,11 +4,11 @@
 # For run-mutants and run-reproducers: kernels that differ from the one that people work on, each built in the folder
 # build/BASE-WHAT, so that all suites find it with BASE=BASE-WHAT.  The sourcing script stands in the project's top.
 
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
 # shellcheck source=qemu-scripts/run-folder.sh
 . qemu-scripts/run-folder.sh
 base=${BASE:-v6.1}
-
-die() { echo "${0##*/}: error: $*" >&2; exit 1; }
 
 # make_tree WHAT: $tree, a work tree of the commits that people work on, but of none of their unfinished work.
 make_tree() {
@@ -23,13 +23,11 @@ make_tree() {
 
 # build_other DEBUG LOG: the kernel of $tree as it is now; from here on, BASE and DEBUG name it.
 build_other() {
-	local config=kernel
+	local c fragments=()
 	export BASE=$other DEBUG=$1
 	# shellcheck source=qemu-scripts/variant.sh
 	. qemu-scripts/variant.sh
-	[[ -z $variant ]] || config="kernel ${variant#-}"
-	local c fragments=()
-	for c in $config; do
+	for c in kernel ${variant:+"${variant#-}"}; do
 		fragments+=("kernel/config/$c.config")
 		[[ ! -e kernel/$base/$c.config ]] || fragments+=("kernel/$base/$c.config")
 	done

@@ -358,14 +358,14 @@ void peer_gid(__u32 addr, __u8 gid[16])
 	memcpy(gid + 12, &addr, sizeof(addr));
 }
 
-/* A frame as it is on the link; the IP header of this link is at the end of its room. */
+/* A frame as it is on the link.  What is behind the IP header follows it at once: udp_at(). */
 struct wire {
 	struct ethhdr	eth;
 	union {
 		struct iphdr	v4;
 		struct ipv6hdr	v6;
 	};
-	/* The UDP header, all of struct frame's bytes, and the ICRC: udp_at(). */
+	/* Room for the UDP header, all of struct frame's bytes, the ICRC, and IP options. */
 	__u8		rest[sizeof(struct udphdr) + sizeof(((struct frame *)0)->wire) + 64];
 } __attribute__((packed));
 
