@@ -339,12 +339,11 @@ struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type)
 	return mw;
 }
 
-bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
-		     __u64 addr, size_t len, unsigned int access)
+static bool bind_mw_as(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, __u32 rkey, struct ibv_mr *mr,
+		       __u64 addr, size_t len, unsigned int access)
 {
 	const struct ibv_mw_bind_info info = { mr, addr, len, access };
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
-	__u32 rkey = ibv_inc_rkey(mw->rkey);
 
 	ibv_wr_start(qpx);
 	qpx->wr_flags = IBV_SEND_SIGNALED;
@@ -353,6 +352,19 @@ bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, 
 		return false;
 	mw->rkey = rkey;
 	return true;
+}
+
+bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
+		     __u64 addr, size_t len, unsigned int access)
+{
+	return bind_mw_as(end, qp, mw, ibv_inc_rkey(mw->rkey), mr, addr, len, access);
+}
+
+void rxe_rebind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
+		   __u64 addr, size_t len, unsigned int access)
+{
+	if (!bind_mw_as(end, qp, mw, mw->rkey, mr, addr, len, access))
+		errx(1, "cannot bind a memory window by the key that it has");
 }
 
 struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,

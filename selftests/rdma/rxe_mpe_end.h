@@ -102,6 +102,9 @@ struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type);
  */
 bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
 		     __u64 addr, size_t len, unsigned int access);
+/* The same for a window that was invalidated, and its key stays; fails never. */
+void rxe_rebind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
+		   __u64 addr, size_t len, unsigned int access);
 /* A new window, bound. */
 struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr *mr, int type,
 			   __u64 addr, size_t len, unsigned int access);

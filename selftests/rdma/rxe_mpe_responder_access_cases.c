@@ -373,6 +373,71 @@ CASE(window, bound_anew_by_a_stranger, "5 R_Key",
 	window_serves(_metadata, rig, mw);
 }
 
+/* ---- A READ comes again, and its key names something else by now ---- */
+
+/* What the window is bound to before the READ comes again. */
+FIXTURE_VARIANT(rebound) {
+	__u64		moved;		/* bytes further on in the region */
+	size_t		len;
+	unsigned int	access;		/* in place of the right to read */
+	bool		to_another_qp;
+};
+
+FIXTURE(rebound) {
+	struct rig	rig;
+	struct flow	other;
+	struct ibv_mw	*mw;
+};
+
+FIXTURE_SETUP(rebound)
+{
+	struct rig *rig = &self->rig;
+
+	rig_open(rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	flow_open(rig, &self->other, &RXE_QP_DEFAULT);
+	/* Now: when all is closed it goes before both QPs. */
+	self->mw = rxe_alloc_mw(&rig->end, 2);
+}
+
+FIXTURE_TEARDOWN(rebound)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+ROW(rebound, moved, "5 R_Key", "the window is behind what is read") { .moved = 2000, .len = 1000 };
+ROW(rebound, cut, "5 R_Key", "the window ends in the midst of what is read") { .len = 199 };
+ROW(rebound, without_its_right, "5 R_Key", "the window can be stored to, not read") {
+	.len = 1000, .access = IBV_ACCESS_REMOTE_WRITE };
+ROW(rebound, to_another_qp, "5 R_Key", "the window is another QP's") {
+	.len = 1000, .to_another_qp = true };
+
+CASE(rebound, not_read_again, "4 duplicates", "the READ that comes again is refused, and brings nothing")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = read_only(rig), answer;
+	struct packet nak = {
+		.opcode = ROCE_RC_ACK, .syndrome = ROCE_AETH_NAK_ACCESS, .psn = rig->flow.psn,
+		.msn = rig->flow.msn + 1, .qpn = rig->flow.qp.peer_qpn,
+	};
+	struct rxe_qp *owner = variant->to_another_qp ? &self->other.qp : &rig->flow.qp;
+
+	ASSERT_TRUE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, self->mw, rig->mr, rig->start, 1000,
+				    IBV_ACCESS_REMOTE_READ));
+	rq.rkey = self->mw->rkey;
+	answer = serve(_metadata, rig, &rq);
+	answered_again(_metadata, rig, &rq, &answer);
+	rxe_local_invalidate(&rig->end, &rig->flow.qp, self->mw->rkey);
+	rxe_rebind_mw(&rig->end, &rig->flow.qp, self->mw, rig->mr, rig->start, 1000,
+		      IBV_ACCESS_REMOTE_READ);
+	answered_again(_metadata, rig, &rq, &answer);
+	rxe_local_invalidate(&rig->end, &rig->flow.qp, self->mw->rkey);
+	rxe_rebind_mw(&rig->end, owner, self->mw, rig->mr, rig->start + variant->moved,
+		      variant->len, variant->access ?: IBV_ACCESS_REMOTE_READ);
+	send_again(&rq);
+	expect_packet(_metadata, &nak);
+	expect_memory(_metadata, rig);
+}
+
 /* ---- Who may invalidate a window that is bound to a QP ---- */
 
 enum window_of { BOUND, INVALIDATED, BOUND_ANEW, BOUND_ANEW_OLD_KEY, MOVED };
