@@ -103,7 +103,7 @@ stock-iproute2: $(IP_TREE)/.git
 
 .PHONY: selftests
 selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; build/crash: crash-states
-	@scripts/deps check crash-states
+	@scripts/deps check selftests
 	@$(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
 		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 	@$(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \

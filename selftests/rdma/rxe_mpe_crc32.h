@@ -2,6 +2,8 @@
 /*
  * The CRC-32 of Ethernet, zlib and RoCE: polynomial 0x04c11db7, bits reflected.  It stands here
  * once more so that what the kernel computed is checked with code that the kernel does not use.
+ * It is not zlib's crc32(), for which everybody who builds the selftests of a kernel would have to
+ * install a library more.
  */
 #ifndef RXE_MPE_CRC32_H
 #define RXE_MPE_CRC32_H

@@ -12,10 +12,10 @@
  */
 #include <arpa/inet.h>
 #include <err.h>
-#include <linux/if_ether.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
 #include <net/ethernet.h>
+#include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +24,6 @@
 
 #define MAX_PACKET	65536
 #define LEGACY		"# legacy ICRC: "
-
-/* struct pcap_file_header and struct pcap_pkthdr as they are in the file. */
-struct capture {
-	__u32 magic;
-	__u16 version_major, version_minor;
-	__u32 zone, accuracy, snaplen, linktype;
-};
-
-struct captured {
-	__u32 seconds, microseconds;
-	__u32 len, original_len;
-};
-
-#define CAPTURE_MAGIC		0xa1b2c3d4
-#define CAPTURE_ETHERNET	1
 
 static FILE *open_file(const char *path)
 {
@@ -102,20 +87,6 @@ static int check_vectors(const char *path)
 	return different ? 1 : 0;
 }
 
-/* The UDP datagram in an Ethernet frame if it goes to RoCEv2's port, else NULL. */
-static const struct iphdr *roce_packet(const __u8 *frame, size_t len)
-{
-	const struct ether_header *eth = (const void *)frame;
-	const struct iphdr *ip = (const void *)(eth + 1);
-	const struct udphdr *udp = (const void *)(ip + 1);
-
-	if (len < (size_t)((const __u8 *)(udp + 1) - frame) ||
-	    eth->ether_type != htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP ||
-	    udp->dest != htons(ROCE_UDP_PORT))
-		return NULL;
-	return ip;
-}
-
 static void print_packet(const struct iphdr *ip, size_t max)
 {
 	const struct roce_bth *bth = (const void *)((const char *)(ip + 1) + sizeof(struct udphdr));
@@ -137,26 +108,27 @@ static void print_packet(const struct iphdr *ip, size_t max)
 
 static int print_capture(const char *path)
 {
-	static __u8 frame[MAX_PACKET];
-	FILE *file = open_file(path);
-	const struct iphdr *ip;
-	struct captured header;
-	struct capture capture;
-	size_t len;
+	char error[PCAP_ERRBUF_SIZE], roce[64];
+	struct pcap_pkthdr *header;
+	struct bpf_program filter;
+	const __u8 *frame;
+	pcap_t *pcap;
+	int got;
 
-	if (fread(&capture, sizeof(capture), 1, file) != 1 || capture.magic != CAPTURE_MAGIC ||
-	    capture.linktype != CAPTURE_ETHERNET)
-		errx(1, "%s: not a pcap file of an Ethernet", path);
-	while ((len = fread(&header, 1, sizeof(header), file)) == sizeof(header)) {
-		if (header.len > sizeof(frame) || fread(frame, header.len, 1, file) != 1)
-			errx(1, "%s: ends within a packet", path);
-		ip = roce_packet(frame, header.len);
-		if (ip)
-			print_packet(ip, header.len - sizeof(struct ether_header));
-	}
-	if (len)
-		errx(1, "%s: ends within a packet header", path);
-	fclose(file);
+	pcap = pcap_open_offline(path, error);
+	if (!pcap)
+		errx(1, "%s: %s", path, error);
+	snprintf(roce, sizeof(roce), "ip and udp dst port %u", ROCE_UDP_PORT);
+	if (pcap_datalink(pcap) != DLT_EN10MB)
+		errx(1, "%s: not of an Ethernet", path);
+	if (pcap_compile(pcap, &filter, roce, 1, PCAP_NETMASK_UNKNOWN) || pcap_setfilter(pcap, &filter))
+		errx(1, "%s: %s", path, pcap_geterr(pcap));
+	while ((got = pcap_next_ex(pcap, &header, &frame)) == 1)
+		print_packet((const void *)(frame + ETHER_HDR_LEN), header->caplen - ETHER_HDR_LEN);
+	if (got != PCAP_ERROR_BREAK)
+		errx(1, "%s: %s", path, pcap_geterr(pcap));
+	pcap_freecode(&filter);
+	pcap_close(pcap);
 	return 0;
 }
 
