@@ -11,7 +11,7 @@ set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 
-places=(one_guest one_guest_without_persistent_memory two_guests valgrind_finds_nothing)
+places=(one_guest one_guest_without_persistent_memory two_guests by_rdma_cm valgrind_finds_nothing)
 kernel=()
 while (($#)); do
 	case $1 in
@@ -38,6 +38,9 @@ two_guests() {
 	vm pair --server-pmem 64M --client 'verbs-api $RXE_PEER_ADDR' \
 		--server 'verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }'
 }
+
+# How much depth a connection has.
+by_rdma_cm() { vm run -- bash -c 'cm-depth $RXE_ADDR'; }
 
 # Errors of memory on the paths of the libraries that the cases take.
 valgrind_finds_nothing() {
