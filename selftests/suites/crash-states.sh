@@ -187,6 +187,18 @@ an_unmodified_program_is_followed() {
 	says "held at the end what these requests explain, and nothing else had changed"
 }
 
+# All methods of the benchmark side by side, each on QPs of its own: FLUSH, a daemon, and READ, which gives no floor.
+the_benchmark_is_followed() {
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-bench --server-pmem 64M \
+		--server 'exec bench-target $RXE_ADDR /dev/dax0.0 >/dev/null' \
+		--client "bench-client \$RXE_PEER_ADDR 1 2 1 64 2" >"$work/log" || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	# shellcheck disable=SC2016
+	crash_states 0 --states 300 --seed "$seed" "$run" -- bash -c '(($(wc -l <"$ANSWERED") <= CUT))'
+	says "READs of persistent memory: a READ makes nothing durable"
+	says "held at the end what these requests explain"
+}
+
 # Some of it behind the target's card: its capture has these packets, and the driver has not.
 a_lossy_link_is_followed() {
 	local netem="tc qdisc add dev eth0 root netem delay 1ms loss 3% duplicate 3% reorder 10%"
@@ -313,6 +325,7 @@ cases=(
 	a_checksum_makes_up_for_a_flush
 	a_read_in_place_of_flush_is_found
 	an_unmodified_program_is_followed
+	the_benchmark_is_followed
 	a_lossy_link_is_followed
 	the_targets_own_stores_are_told_apart
 	a_checker_may_do_what_it_likes
