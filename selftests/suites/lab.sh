@@ -300,7 +300,7 @@ splats_are_found() {
 		else
 			[[ $kind == - ]] || fail "not found: $line"
 		fi
-	done < <(grep '^[+-] ' "$here/kernel-lines")
+	done < <(grep '^[+-] ' "$here/data/kernel-lines")
 }
 
 wrong_usage_is_explained() {

@@ -19,7 +19,7 @@ flush=1 flush_region=2 atomic_write=3 response=4 nak=5
 
 # known N [ID]: the N-th packet of the vectors, in hex; with another identification, it is another packet
 known() {
-	grep -v '^#' "$here/roce-vectors.txt" | sed '/^$/d' | sed -n "$1 s/^\(.\{8\}\)..../\1${2:-0001}/p"
+	grep -v '^#' "$here/data/roce-vectors.txt" | sed '/^$/d' | sed -n "$1 s/^\(.\{8\}\)..../\1${2:-0001}/p"
 }
 
 # answer N [ID]: the same, from the other end

@@ -3,7 +3,7 @@
 #
 # rdma-core's own tests, in a guest, and what became of each of them.
 #
-# rdma-core-suite.v56 and its like list those that pass on a kernel and an rdma-core without any series
+# data/rdma-core-suite.v56 and its like list those that pass on a kernel and an rdma-core without any series
 # and, behind a !, those that fail there: the kernel is Debian's 6.1, or that of the base which the name ends with.
 # To make such a list anew:
 #
@@ -22,7 +22,7 @@ root=$(readlink -f "$here/../..")
 # shellcheck source=qemu-scripts/variant.sh
 . "$root/qemu-scripts/variant.sh"
 
-listed=$here/rdma-core-suite.${RDMA_CORE:-v56}
+listed=$here/data/rdma-core-suite.${RDMA_CORE:-v56}
 [[ ! -e $listed-${BASE:-v6.1} ]] || listed+=-${BASE:-v6.1}
 rdma_core=$(realpath "${SUITE_RDMA_CORE:-$root/$rdma_core_folder}")
 

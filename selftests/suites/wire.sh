@@ -15,7 +15,7 @@ root=$(readlink -f "$here/../..")
 . "$root/qemu-scripts/run-folder.sh"
 PATH=$root/build/selftests:$PATH
 
-vectors=$here/roce-vectors.txt
+vectors=$here/data/roce-vectors.txt
 # One publish() for each record and one that makes the log: WRITE, FLUSH, ATOMIC WRITE, FLUSH.
 records=50
 posts=$((records + 1))
