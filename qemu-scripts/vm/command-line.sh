@@ -9,6 +9,7 @@ usage() {
 Usage: rxe-vm run   [OPTION...] -- COMMAND [ARG...]
        rxe-vm pair  [OPTION...] --server COMMAND --client COMMAND
        rxe-vm shell [OPTION...]
+       rxe-vm kconfig
 
 run    runs COMMAND in one guest; its exit status is that of rxe-vm.
 pair   runs two shell commands in two guests on one Ethernet link.  The client
@@ -17,10 +18,14 @@ pair   runs two shell commands in two guests on one Ethernet link.  The client
        to stderr behind "server: ".  The client's status is the pair's; if it is
        0, the server has to end by itself, too, within 20 s and with status 0.
 shell  opens a shell in one guest.
+kconfig  prints the options that a guest's kernel needs, to be added to those of
+       a tree: rxe-vm kconfig >>.config && make olddefconfig
 
 Options of a guest (in a pair of both; --server-... and --client-... of one):
-  --kernel IMAGE      kernel to boot; its modules are looked for in lib/modules
-                      beside it, in ../{,usr/}lib/modules, and in /lib/modules
+  --kernel KERNEL     kernel to boot: a kernel tree, or the folder of an O= build,
+                      as `make` leaves it; the folder of an unpacked package; or
+                      an image, whose modules are looked for beside it, in
+                      lib/modules there, in ../{,usr/}lib/modules, and in /lib/modules
                       (default: build/$BASE/bzImage, with DEBUG=1 build/$BASE-debug/bzImage,
                       with DEBUG=kcsan build/$BASE-kcsan/bzImage)
   --rdma-core DIR     rdma-core to use: a build in place, with bin, lib and
@@ -89,9 +94,12 @@ parse_command_line() {
 	case ${1-} in
 	run | shell) roles=(guest) ;;
 	pair) roles=(server client) ;;
+	kconfig)
+		(($# == 1)) || die "'$2': rxe-vm kconfig takes no options"
+		exec cat "$root/kernel/config/guest.config" ;;
 	-h | --help | help) usage; exit ;;
 	'') usage >&2; exit 2 ;;
-	*) die "no such thing as '$1': say run, pair or shell (rxe-vm --help)" ;;
+	*) die "no such thing as '$1': say run, pair, shell or kconfig (rxe-vm --help)" ;;
 	esac
 	mode=$1
 	shift

@@ -4,6 +4,7 @@
 #
 # The course of a run: what the guests tell, and what follows from it.
 
+declare -A started=()	# role -> its command has begun
 declare -A ended=()	# role -> exit status of its command
 ready=			# the server is
 
@@ -79,7 +80,7 @@ deadline_passed() {
 	elif [[ $mode == pair && -z $ready ]]; then
 		conclude fail 1 "the server was not ready within $((timeout * scale)) s: it neither ran rxe-ready nor listens"
 	else
-		conclude lost 3 "a guest did not end within the deadline of $((timeout * scale)) s"
+		conclude lost 3 "a guest did not end within the deadline of $((timeout * scale)) s$(silence "${roles[0]}")"
 	fi
 	kill_guests
 }
@@ -109,6 +110,7 @@ watch_guests() {
 		read -r role event argument <<<"$line"
 		case $event in
 		started)
+			started[$role]=1
 			stop_boot_display ;;
 		ready)
 			ready=1
@@ -131,7 +133,10 @@ watch_guests() {
 			kill_guests ;;
 		gone)
 			gone[$role]=1
-			if [[ -z ${ended[$role]-} ]]; then
+			if [[ -z ${started[$role]-} ]] && why_not_up "$role"; then
+				conclude fail 1 "$role: ${never_up[$role]}"
+				kill_guests
+			elif [[ -z ${ended[$role]-} ]]; then
 				conclude lost 3 "the guest '$role' died$(last_words "$role")"
 				kill_guests
 			fi ;;

@@ -2,31 +2,33 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
 #
-# What the guests are made of: programs, kernels with their modules, the accelerator.  Whatever is missing is missed here.
+# What the guests are made of: programs, kernels with their modules, the accelerator.  Whatever of
+# that is missing is missed here.
 
-kernel_image() {
-	local image=${option[$1.kernel]-} base=${BASE:-v6.1} target="make kernel"
-	if [[ -z $image ]]; then
+# The default, or what --kernel names.
+kernel_of() {
+	local kernel=${option[$1.kernel]-} base=${BASE:-v6.1} target="make kernel"
+	if [[ -z $kernel ]]; then
 		[[ $base == v6.1 ]] || target+=" BASE=$base"
 		[[ -z $variant ]] || target+=" DEBUG=$DEBUG"
-		image=$root/build/$base$variant/bzImage
-		[[ -e $image ]] || die "there is no $image: run \`$target\`"
+		kernel=$root/build/$base$variant/bzImage
+		[[ -e $kernel ]] || die "there is no $kernel: run \`$target\`"
 	fi
-	[[ -f $image && -r $image ]] || die "--kernel $image: no such file, or not readable by you"
-	readlink -f "$image"
+	[[ -r $kernel ]] || die "--kernel $kernel: no such file or folder, or not readable by you"
+	echo "$kernel"
 }
 
 declare -A image=() initramfs=() modules=()	# of each role
 
-# Finds what the guests are made of; whatever is missing is missed here.
 find_parts() {
-	local role program
-	for program in "$qemu_program" setpriv cpio; do
-		type -P "$program" >/dev/null ||
-			die "there is no $program: install it by \`make deps\` (packages qemu-system-x86, util-linux, cpio)"
+	local role program kernel
+	for program in "$qemu_program" setpriv cpio busybox depmod flock; do
+		PATH=$PATH:/usr/sbin:/sbin type -P "$program" >/dev/null ||
+			die "there is no $program: install it by \`make deps\` ($("$root/scripts/deps" packages "${program/#"$qemu_program"/qemu-system-x86_64}"))"
 	done
 	for role in "${roles[@]}"; do
-		image[$role]=$(kernel_image "$role")
+		kernel=$(kernel_of "$role")
+		image[$role]=$("$here/initramfs" "$kernel" image)
 		initramfs[$role]=$("$here/initramfs" "${image[$role]}")
 		modules[$role]=$("$here/initramfs" "${image[$role]}" modules)
 	done

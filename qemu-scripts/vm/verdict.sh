@@ -29,10 +29,35 @@ last_words() {
 	[[ -z $words ]] || printf ': %s' "$words"
 }
 
+declare -A never_up=()	# role -> why its guest did not come up, as far as its console tells
+
+# why_not_up ROLE: sets that, of a guest that ended before its command began.  What is missing is no trouble of the
+# kernel, though it may end in a panic.
+why_not_up() {
+	local console=$run/$1.console said
+	said=$(grep -ao '^rxe-vm: .*' "$console" | tail -n 1 | tr -d '\r') || true
+	if [[ -n $said ]]; then
+		said=${said#rxe-vm: }
+	elif grep -aq 'Kernel panic .*Unable to mount root fs' "$console"; then
+		said="the kernel finds no initramfs: has it CONFIG_BLK_DEV_INITRD?"
+	elif grep -aq 'Kernel panic .*No working init found' "$console"; then
+		said="the kernel cannot run the guest's first program, a script: has it CONFIG_BINFMT_SCRIPT and CONFIG_BINFMT_ELF?"
+	else
+		return 1
+	fi
+	never_up[$1]="$said (\`rxe-vm kconfig\` prints what a guest's kernel needs)"
+}
+
+# silence ROLE: a word more on a guest that has not said anything.
+silence() {
+	[[ -s $run/$1.console ]] || echo " and said nothing: has its kernel CONFIG_SERIAL_8250_CONSOLE?"
+}
+
 # A kernel in trouble overrides whatever the commands made of it.
 find_splats() {
 	local role
 	for role in "${!pid[@]}"; do
+		[[ -z ${never_up[$role]-} ]] || continue
 		if "$here/find-splats" "$run/$role.console" >&2; then
 			verdict=splat status=5 why="the kernel of '$role' is in trouble, see $role.console"
 		fi

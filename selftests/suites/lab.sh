@@ -175,7 +175,9 @@ each_side_has_its_rdma_core() {
 	ln -s "$root/build/rdma-core/lib" "$work/core/lib"
 	lab 0 pair --server-rdma-core "$work/core" --server 'echo "$LD_LIBRARY_PATH, $PATH"; rxe-ready' \
 		--client 'echo "$LD_LIBRARY_PATH, $PATH"'
-	[[ $stdout == "$root/build/rdma-core/lib"*" $root/build/rdma-core/bin:"* ]] || fail "the client's is not the default"
+	local core
+	core=$(readlink -f "$root/build/rdma-core")
+	[[ $stdout == "$core/lib"*" $core/bin:"* ]] || fail "the client's is not the default"
 	says "server: $work/core/lib"
 	says " $work/core/bin:"
 }
@@ -319,6 +321,8 @@ wrong_usage_is_explained() {
 		run --pmem /no/such -- true|--pmem /no/such: no such file
 		run --kernel /no/such -- true|--kernel /no/such: no such file
 		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
+		run --kernel /etc -- true|--kernel /etc: neither a kernel tree
+		kconfig|'--name': rxe-vm kconfig takes no options
 		run --rdma-core /etc -- true|--rdma-core /etc: no build of rdma-core is there
 		pair --server true|no command given: --client
 		run --server-mem 1G -- true|--server-mem: only rxe-vm pair
@@ -327,6 +331,78 @@ wrong_usage_is_explained() {
 	says 'run `make kernel BASE=v0`'
 	QEMU=no-such-qemu lab 2 run -- true
 	says "qemu-system-x86"
+}
+
+# As `make` leaves a kernel tree, with one module in it: it is ours, and what we have of it.
+make_tree() {
+	local module built=$root/build/${BASE:-v6.1}$variant
+	module=$("$here/../modules/kernel-module" slow_words)
+	tree=$work/tree
+	mkdir -p "$tree"/{arch/x86/boot,drivers/misc,include/config}
+	cp "$built/bzImage" "$tree/arch/x86/boot/bzImage"
+	cp "$built/obj/include/config/kernel.release" "$tree/include/config/"
+	cp "$built"/obj/modules.builtin{,.modinfo} "$tree/"
+	cp "$module" "$tree/drivers/misc/slow_words.ko"
+	echo drivers/misc/slow_words.o >"$tree/modules.order"
+}
+
+kernel_tree_needs_no_installation() {
+	local tree
+	make_tree
+	lab 0 run --kernel "$tree" -- sh -c 'modprobe slow_words && modinfo -F filename slow_words && rdma link show'
+	[[ $stdout == *slow_words.ko*ACTIVE* ]] || fail "its module is not found"
+	# Built again, it is another one.
+	rm "$tree/drivers/misc/slow_words.ko"
+	lab 2 run --kernel "$tree" -- true
+	says "modules.order names drivers/misc/slow_words.ko, which is not there"
+}
+
+image_among_its_modules_finds_them() {
+	local tree modules version
+	make_tree
+	version=$(<"$tree/include/config/kernel.release")
+	modules=$work/package/usr/lib/modules/$version
+	mkdir -p "$modules/kernel"
+	cp "$tree"/modules.builtin* "$modules/"
+	mv "$tree/drivers/misc/slow_words.ko" "$modules/kernel/"
+	echo kernel/slow_words.ko >"$modules/modules.order"
+	mv "$tree/arch/x86/boot/bzImage" "$modules/vmlinuz"
+	lab 0 run --kernel "$modules/vmlinuz" -- modprobe slow_words
+	lab 0 run --kernel "$work/package" -- modprobe slow_words
+	# As newer packages have it, and some that were unpacked by older scripts.
+	install -D "$modules/vmlinuz" "$work/package/boot/vmlinuz-$version"
+	lab 0 run --kernel "$work/package" -- modprobe slow_words
+	echo "another" >>"$work/package/boot/vmlinuz-$version"
+	lab 2 run --kernel "$work/package" -- true
+	says "several kernels are there, name one"
+}
+
+# As with a kernel that has not got them: what would bring them up is left out.
+what_the_kernel_lacks_is_named() {
+	local initcalls what
+	while read -r initcalls what; do
+		lab 1 run --append "initcall_blacklist=$initcalls" -- true
+		says "$what"
+		[[ $(head -n 1 "$run/verdict") == "fail: guest: "*"$what"* ]] || fail "verdict: $(<"$run/verdict")"
+	done <<-'END'
+		init_v9fs the kernel lacks CONFIG_9P_FS (
+		p9_virtio_init,virtio_console_init,ovl_init the kernel lacks CONFIG_VIRTIO_CONSOLE CONFIG_NET_9P_VIRTIO CONFIG_OVERLAY_FS (
+		virtio_net_driver_init the kernel lacks CONFIG_VIRTIO_NET (
+		virtio_pci_driver_init the kernel lacks CONFIG_VIRTIO_PCI
+		populate_rootfs has it CONFIG_BLK_DEV_INITRD?
+		rxe_module_init the kernel lacks CONFIG_RDMA_RXE,
+	END
+	lab 3 run --timeout 10 --append 8250.nr_uarts=0 -- sleep 100
+	says "has its kernel CONFIG_SERIAL_8250_CONSOLE?"
+}
+
+# What guests miss by name, `rxe-vm kconfig` prints.
+kconfig_has_what_guests_miss() {
+	local option fragment
+	fragment=$("$root/qemu-scripts/rxe-vm" kconfig)
+	grep -oh 'CONFIG_[A-Z0-9_]*[A-Z0-9]' "$root"/qemu-scripts/{guest/{init,session},vm/verdict.sh} | sort -u | while read -r option; do
+		grep -q "^$option=[ym]$" <<<"$fragment" || [[ $option == CONFIG_KALLSYMS ]] || fail "$option is not in it"
+	done
 }
 
 no_root_is_needed() {
@@ -405,6 +481,10 @@ cases=(
 	share_is_written
 	the_hosts_files_stay_as_they_are
 	two_labs_run_at_once
+	kernel_tree_needs_no_installation
+	image_among_its_modules_finds_them
+	what_the_kernel_lacks_is_named
+	kconfig_has_what_guests_miss
 	no_root_is_needed
 )
 # What the debug kernel alone can see.
