@@ -18,19 +18,19 @@ kernel_of() {
 	echo "$kernel"
 }
 
-declare -A image=() initramfs=() modules=()	# of each role
+declare -A image=() initramfs=() modules=()	# of each guest
 
 find_parts() {
-	local role program kernel
+	local guest program kernel
 	for program in "$qemu_program" setpriv cpio busybox depmod flock; do
 		PATH=$PATH:/usr/sbin:/sbin type -P "$program" >/dev/null ||
 			die "there is no $program: install it by \`make deps\` ($("$root/scripts/deps" packages "${program/#"$qemu_program"/qemu-system-x86_64}"))"
 	done
-	for role in "${roles[@]}"; do
-		kernel=$(kernel_of "$role")
-		image[$role]=$("$here/initramfs" "$kernel" image)
-		initramfs[$role]=$("$here/initramfs" "${image[$role]}")
-		modules[$role]=$("$here/initramfs" "${image[$role]}" modules)
+	for guest in "${guests[@]}"; do
+		kernel=$(kernel_of "$guest")
+		image[$guest]=$("$here/initramfs" "$kernel" image)
+		initramfs[$guest]=$("$here/initramfs" "${image[$guest]}")
+		modules[$guest]=$("$here/initramfs" "${image[$guest]}" modules)
 	done
-	accel=$("$here/accelerator" "${image[${roles[0]}]}")
+	accel=$("$here/accelerator" "${image[${guests[0]}]}")
 }

@@ -29,9 +29,9 @@ last_words() {
 	[[ -z $words ]] || printf ': %s' "$words"
 }
 
-declare -A never_up=()	# role -> why its guest did not come up, as far as its console tells
+declare -A never_up=()	# boot -> why that guest did not come up, as far as its console tells
 
-# why_not_up ROLE: sets that, of a guest that ended before its command began.  What is missing is no trouble of the
+# why_not_up BOOT: sets that, of a guest that ended before its command began.  What is missing is no trouble of the
 # kernel, though it may end in a panic.
 why_not_up() {
 	local console=$run/$1.console said
@@ -48,18 +48,20 @@ why_not_up() {
 	never_up[$1]="$said (\`rxe-vm kconfig\` prints what a guest's kernel needs)"
 }
 
-# silence ROLE: a word more on a guest that has not said anything.
+# silence BOOT: a word more on a guest that has not said anything.
 silence() {
 	[[ -s $run/$1.console ]] || echo " and said nothing: has its kernel CONFIG_SERIAL_8250_CONSOLE?"
 }
 
 # A kernel in trouble overrides whatever the commands made of it.
 find_splats() {
-	local role
-	for role in "${!pid[@]}"; do
-		[[ -z ${never_up[$role]-} ]] || continue
-		if "$here/find-splats" "$run/$role.console" >&2; then
-			verdict=splat status=5 why="the kernel of '$role' is in trouble, see $role.console"
+	local console boot
+	for console in "$run"/*.console; do
+		boot=${console##*/}
+		boot=${boot%.console}
+		[[ -e $console && -z ${never_up[$boot]-} ]] || continue
+		if "$here/find-splats" "$console" >&2; then
+			verdict=splat status=5 why="the kernel of '${boot%%.*}' is in trouble, see $boot.console"
 		fi
 	done
 }
