@@ -43,10 +43,17 @@ Options of a guest (in a pair or a group of all; --server-... and --client-... o
   --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE, made if absent;
                       a blank one becomes device DAX
   --share DIR         a folder of the host that the guest may write
+  --delay TIME        what it sends is delayed, for example by 1ms
+  --loss PERCENT      what it sends is lost by chance, for example 1%
   --append ARGS       more kernel parameters
-  --qemu ARGS         more arguments of QEMU
+  --qemu ARGS         more arguments of QEMU, words quoted as in a shell
 
 Options of the run:
+  --ipv6              the addresses are IPv6
+  --vlan ID           the addresses are those of eth0.ID, in this VLAN (GID 1 is
+                      that of RXE_ADDR, always)
+  --mtu BYTES         of the network cards (default 1500, which gives RoCE a path
+                      MTU of 1024; 4200 gives 4096)
   --name NAME         part of the name of the run's folder under build/out
   --timeout SECONDS   deadline of the whole run (default 300; of a shell, none)
   --stop-server       the server is a daemon: it gets SIGTERM when the client
@@ -83,6 +90,7 @@ name=
 timeout=
 server_end=self		# self, stop, kill
 lose=			# seed of what a power failure takes
+ipv6= vlan= mtu=	# of the link
 
 max_guests=8
 # As they were given: option, whose (all, server, client, server2 ...), value.
@@ -92,7 +100,10 @@ server_commands=() client_commands=()
 # check_option NAME VALUE
 check_option() {
 	case $1 in
-	kernel | append | qemu) ;;
+	kernel | append) ;;
+	qemu) quoted_words "$2" >/dev/null || die "--qemu $2: a quote is not closed" ;;
+	delay) [[ $2 =~ ^[0-9]+(us|ms|s)$ ]] || die "--delay $2: say for example 500us or 1ms" ;;
+	loss) [[ $2 =~ ^[0-9]+(\.[0-9]+)?%$ ]] || die "--loss $2: say for example 1%" ;;
 	rdma-core) [[ -e $2/lib/libibverbs.so ]] || die "--rdma-core $2: no build of rdma-core is there" ;;
 	mem) megabytes "$2" >/dev/null ;;
 	cpus) [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--cpus $2: not a number of CPUs" ;;
@@ -127,6 +138,7 @@ parse_command_line() {
 		key=${1#--}
 		case $key in
 		help) usage; exit ;;
+		ipv6) ipv6=1; shift; continue ;;
 		stop-server) server_end=stop; shift; continue ;;
 		kill-server) server_end='kill'; shift; continue ;;
 		kill-server=*)
@@ -144,6 +156,12 @@ parse_command_line() {
 		timeout)
 			[[ $2 =~ ^[1-9][0-9]*$ ]] || die "--timeout $2: not a number of seconds"
 			timeout=$2 ;;
+		vlan)
+			[[ $2 =~ ^[1-9][0-9]{0,3}$ ]] && (($2 < 4095)) || die "--vlan $2: a VLAN has a number from 1 to 4094"
+			vlan=$2 ;;
+		mtu)
+			[[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && (($2 >= 576 && $2 <= 65000)) || die "--mtu $2: a network card takes 576 to 65000 bytes"
+			mtu=$2 ;;
 		server | client | server[-1-9]* | client[-1-9]*)
 			[[ $mode == pair || $mode == group ]] || die "$1: only rxe-vm pair and group have servers and clients"
 			case $key in
@@ -160,6 +178,7 @@ parse_command_line() {
 		esac
 		shift 2
 	done
+	[[ -z $ipv6 || ${mtu:-1500} -ge 1280 ]] || die "--mtu $mtu: IPv6 wants 1280 or more"
 	name_guests "$@"
 	distribute_options
 	check_pmem
@@ -260,6 +279,9 @@ sh_quote() {
 		printf "'%s' " "${word//\'/\'\\\'\'}"
 	done
 }
+
+# quoted_words TEXT: its words, each with a zero behind it; quotes and backslashes are the shell's.
+quoted_words() { xargs -r printf '%s\0' <<<"$1" 2>/dev/null; }
 
 # megabytes SIZE: 256M, 4G -> 256, 4096
 megabytes() {
