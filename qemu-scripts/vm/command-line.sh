@@ -10,6 +10,7 @@ Usage: rxe-vm run   [OPTION...] -- COMMAND [ARG...]
        rxe-vm pair  [OPTION...] --server COMMAND --client COMMAND
        rxe-vm group [OPTION...] [--server COMMAND]... --client COMMAND [--client COMMAND]...
        rxe-vm shell [OPTION...]
+       rxe-vm attach [GUEST | RUN/GUEST]
        rxe-vm kconfig
 
 run    runs COMMAND in one guest; its exit status is that of rxe-vm.
@@ -22,7 +23,10 @@ group  runs up to 8 shell commands in as many guests, server1, server2 ..., clie
        ..., on one Ethernet segment; they know each other by these names.  The clients
        start when all servers are ready; the first client that fails decides, and
        the servers end as in a pair.
+       On a terminal, one of the commands of a pair or a group may be a shell, `bash`.
 shell  opens a shell in one guest.
+attach opens a shell in a guest that runs: one of the newest run, or of the folder RUN.
+       It ends with the guest's command, at the latest.
 kconfig  prints the options that a guest's kernel needs, to be added to those of
        a tree: rxe-vm kconfig >>.config && make olddefconfig
 
@@ -80,6 +84,7 @@ folder of the run is made).
 END
 }
 
+terminal=		# the guest that has ours
 mode=			# run, shell, pair, group
 guests=()		# their names, servers first: server1 server2 client1; server client; guest
 servers=() clients=()	# of these
@@ -125,12 +130,16 @@ parse_command_line() {
 	local key whose
 	case ${1-} in
 	run | shell | pair | group) mode=$1 ;;
+	attach)
+		shift
+		attach "$@"
+		exit ;;
 	kconfig)
 		(($# == 1)) || die "'$2': rxe-vm kconfig takes no options"
 		exec cat "$root/kernel/config/guest.config" ;;
 	-h | --help | help) usage; exit ;;
 	'') usage >&2; exit 2 ;;
-	*) die "no such thing as '$1': say run, pair, group, shell or kconfig (rxe-vm --help)" ;;
+	*) die "no such thing as '$1': say run, pair, group, shell, attach or kconfig (rxe-vm --help)" ;;
 	esac
 	shift
 
@@ -182,6 +191,7 @@ parse_command_line() {
 	name_guests "$@"
 	distribute_options
 	check_pmem
+	find_terminal
 	name=${name:-$mode}
 	timeout=${timeout:-300}
 }
@@ -207,8 +217,8 @@ name_guests() {
 	shell)
 		((!$#)) || die "'$1': rxe-vm shell takes no command"
 		tty -s || die "rxe-vm shell wants a terminal"
-		timeout=${timeout:-1000000}	# as long as one likes
-		add_guest guest guest ""
+		add_guest guest guest "exec bash -i"
+		take_terminal guest
 		return ;;
 	esac
 	((!$#)) || die "'$1': the commands of a $mode are given by --server and --client, as one string each"
@@ -228,6 +238,22 @@ name_guests() {
 	done
 	for n in "${!client_commands[@]}"; do
 		add_guest "client$((n + 1))" client "${client_commands[n]}"
+	done
+}
+
+# It has our terminal for as long as one likes.
+take_terminal() {
+	[[ -z $terminal ]] || die "$terminal and $1 cannot both have the terminal: use rxe-vm attach for one"
+	terminal=$1
+	timeout=${timeout:-1000000}
+}
+
+# Of a pair or a group, a command that is a shell and nothing else.
+find_terminal() {
+	local guest
+	[[ $mode == pair || $mode == group ]] && tty -s || return 0
+	for guest in "${guests[@]}"; do
+		[[ ! ${option[$guest.command]} =~ ^(/[a-z/]*/)?(ba|da|z)?sh(\ -i)?$ ]] || take_terminal "$guest"
 	done
 }
 

@@ -260,6 +260,8 @@ handle_event() {
 		[[ -n ${ended[$server]-} ]] || cut_power "$server" ;;
 	start-server)
 		start_again "$guest" "$argument" ;;
+	shell-ended)
+		shell_ended "$boot" ;;
 	exit)
 		command_ended "$guest" "$argument"
 		if have_all ended "${guests[@]}"; then

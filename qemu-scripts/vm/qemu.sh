@@ -44,7 +44,7 @@ write_env() {
 	env_line KSFT_TIMEOUT_SCALE "$scale"
 	env_line RXE_LAB "$here"
 	env_line RXE_CWD "$PWD"
-	env_line RXE_SHELL "$([[ $mode != shell ]] || stty size)"
+	env_line RXE_SHELL "$([[ $guest != "$terminal" ]] || stty size)"
 	env_line RXE_COMMAND "${option[$guest.command]-}"
 	env_line RXE_MODULES "${modules[$guest]}"
 	while IFS= read -r dir; do
@@ -152,8 +152,13 @@ compose_qemu() {
 		-fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"
 		-device "virtio-9p-pci,fsdev=root,mount_tag=root"
 	)
-	[[ $mode != shell ]] ||
-		qemu+=(-chardev "stdio,id=shell,signal=off" -device "virtconsole,chardev=shell")
+	if [[ $guest == "$terminal" ]]; then
+		qemu+=(-chardev "stdio,id=shell,signal=off")
+	else
+		# For rxe-vm attach.
+		qemu+=(-chardev "pipe,id=shell,path=$boot.shell")
+	fi
+	qemu+=(-device "virtconsole,chardev=shell")
 	while IFS= read -r spec; do
 		[[ -z $spec ]] || add_pmem "$guest" "$spec"
 	done <<<"${option[$guest.pmem]-}"

@@ -360,6 +360,50 @@ group_without_its_network_is_lost() {
 	verdict_is "lost: the network of the group ended"
 }
 
+# on_terminal TEXT ARG...: rxe-vm on a terminal of its own, where TEXT is typed; what is shown.
+on_terminal() {
+	local typed=$1
+	shift
+	printf %s "$typed" >"$work/typed"
+	# It does not end, as nobody goes away.
+	timeout 120 script -qec "$(printf '%q ' "$root/qemu-scripts/rxe-vm" "$@")" /dev/null \
+		< <(exec tail -c +1 -f "$work/typed") | tr -d '\r' || true
+}
+
+shell_is_attached_to_a_guest_that_runs() {
+	local pid said status=0
+	type -P script >/dev/null || { echo "there is no script (util-linux)"; exit 4; }
+	mkfifo "$work/pipe"
+	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name" --server rxe-ready --client 'echo started; until [ -e /tmp/attached ]; do sleep 0.1; done' \
+		--client 'sleep 1' >"$work/pipe" 2>"$work/stderr" &
+	pid=$!
+	read -r <"$work/pipe"
+	run=$(newest_run)
+	"$root/qemu-scripts/rxe-vm" attach "$run/" </dev/null 2>"$work/message" && fail "it attaches to none of three"
+	grep "which one? rxe-vm attach GUEST, one of: client1" "$work/message"
+	"$root/qemu-scripts/rxe-vm" attach "$run/client9" </dev/null 2>"$work/message" && fail "it attaches to none"
+	grep "no guest 'client9' runs in" "$work/message"
+	"$root/qemu-scripts/rxe-vm" attach "$run/client1" </dev/null 2>"$work/message" && fail "it attaches to no terminal"
+	grep "wants a terminal" "$work/message"
+	said=$(on_terminal $'echo "<$RXE_NAME $RXE_ROLE>"; touch /tmp/attached\nexit\n' attach "$run/client1")
+	echo "$said"
+	[[ $said == *"<client1 client>"* ]] || fail "no shell of client1"
+	wait "$pid" || status=$?
+	((status == 0)) || fail "the group ended with $status: $(<"$work/stderr")"
+	"$root/qemu-scripts/rxe-vm" attach "$run/client1" 2>"$work/message" && fail "it attaches to a run that is over"
+	grep "no guest runs in" "$work/message"
+}
+
+shell_is_one_side_of_a_pair() {
+	local said
+	type -P script >/dev/null || { echo "there is no script (util-linux)"; exit 4; }
+	said=$(on_terminal $'echo "<$RXE_NAME $RXE_PEER_ADDR>"\nexit 7\n' pair --name "lab-$case_name" --server 'echo served; rxe-ready' --client bash)
+	echo "$said"
+	[[ $said == *"<client 192.0.2.1>"* && $said == *"server: served"* ]] || fail "no shell"
+	run=$(newest_run)
+	verdict_is "fail: the client's command ended with status 7"
+}
+
 ipv6_is_all_there_is() {
 	lab 0 pair --ipv6 --server 'rping -s -a :: -C 2; [ "$RXE_ADDR" = 2001:db8::1 ]' --client '
 		cat /sys/class/infiniband/rxe0/ports/1/gids/1
@@ -658,6 +702,8 @@ cases=(
 	powers_of_a_group_fail
 	what_cannot_be_started_again_is_told
 	group_without_its_network_is_lost
+	shell_is_attached_to_a_guest_that_runs
+	shell_is_one_side_of_a_pair
 	ipv6_is_all_there_is
 	vlan_and_mtu_are_those_of_the_link
 	link_is_late_and_loses
