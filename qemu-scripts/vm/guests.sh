@@ -102,7 +102,8 @@ stop_boot_display() {
 
 tell() { echo "$2" >&"${control[$1]}"; }
 
-kill_guest() { kill -KILL "${pid[$1]}" 2>/dev/null || true; }
+# Its QEMU may have ended by itself; boot_gone() then takes its pid away, which may soon be another's.
+kill_guest() { [[ -z ${pid[$1]-} ]] || kill -KILL "${pid[$1]}" 2>/dev/null || true; }
 
 kill_guests() {
 	local guest
