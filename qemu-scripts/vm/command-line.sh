@@ -10,6 +10,7 @@ Usage: rxe-vm run   [OPTION...] -- COMMAND [ARG...]
        rxe-vm pair  [OPTION...] --server COMMAND --client COMMAND
        rxe-vm group [OPTION...] [--server COMMAND]... --client COMMAND [--client COMMAND]...
        rxe-vm shell [OPTION...]
+       rxe-vm attach [GUEST | RUN/GUEST]
        rxe-vm kconfig
 
 run    runs COMMAND in one guest; its exit status is that of rxe-vm.
@@ -22,7 +23,10 @@ group  runs up to 8 shell commands in as many guests, server1, server2 ..., clie
        ..., on one Ethernet segment; they know each other by these names.  The clients
        start when all servers are ready; the first client that fails decides, and
        the servers end as in a pair.
+       On a terminal, one of the commands of a pair or a group may be a shell, `bash`.
 shell  opens a shell in one guest.
+attach opens a shell in a guest that runs: one of the newest run, or of the folder RUN.
+       It ends with the guest's command, at the latest.
 kconfig  prints the options that a guest's kernel needs, to be added to those of
        a tree: rxe-vm kconfig >>.config && make olddefconfig
 
@@ -43,10 +47,17 @@ Options of a guest (in a pair or a group of all; --server-... and --client-... o
   --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE, made if absent;
                       a blank one becomes device DAX
   --share DIR         a folder of the host that the guest may write
+  --delay TIME        what it sends is delayed, for example by 1ms
+  --loss PERCENT      what it sends is lost by chance, for example 1%
   --append ARGS       more kernel parameters
-  --qemu ARGS         more arguments of QEMU
+  --qemu ARGS         more arguments of QEMU, words quoted as in a shell
 
 Options of the run:
+  --ipv6              the addresses are IPv6
+  --vlan ID           the addresses are those of eth0.ID, in this VLAN (GID 1 is
+                      that of RXE_ADDR, always)
+  --mtu BYTES         of the network cards (default 1500, which gives RoCE a path
+                      MTU of 1024; 4200 gives 4096)
   --name NAME         part of the name of the run's folder under build/out
   --timeout SECONDS   deadline of the whole run (default 300; of a shell, none)
   --stop-server       the server is a daemon: it gets SIGTERM when the client
@@ -73,6 +84,7 @@ folder of the run is made).
 END
 }
 
+terminal=		# the guest that has ours
 mode=			# run, shell, pair, group
 guests=()		# their names, servers first: server1 server2 client1; server client; guest
 servers=() clients=()	# of these
@@ -83,6 +95,7 @@ name=
 timeout=
 server_end=self		# self, stop, kill
 lose=			# seed of what a power failure takes
+ipv6= vlan= mtu=	# of the link
 
 max_guests=8
 # As they were given: option, whose (all, server, client, server2 ...), value.
@@ -92,7 +105,10 @@ server_commands=() client_commands=()
 # check_option NAME VALUE
 check_option() {
 	case $1 in
-	kernel | append | qemu) ;;
+	kernel | append) ;;
+	qemu) quoted_words "$2" >/dev/null || die "--qemu $2: a quote is not closed" ;;
+	delay) [[ $2 =~ ^[0-9]+(us|ms|s)$ ]] || die "--delay $2: say for example 500us or 1ms" ;;
+	loss) [[ $2 =~ ^[0-9]+(\.[0-9]+)?%$ ]] || die "--loss $2: say for example 1%" ;;
 	rdma-core) [[ -e $2/lib/libibverbs.so ]] || die "--rdma-core $2: no build of rdma-core is there" ;;
 	mem) megabytes "$2" >/dev/null ;;
 	cpus) [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--cpus $2: not a number of CPUs" ;;
@@ -114,12 +130,16 @@ parse_command_line() {
 	local key whose
 	case ${1-} in
 	run | shell | pair | group) mode=$1 ;;
+	attach)
+		shift
+		attach "$@"
+		exit ;;
 	kconfig)
 		(($# == 1)) || die "'$2': rxe-vm kconfig takes no options"
 		exec cat "$root/kernel/config/guest.config" ;;
 	-h | --help | help) usage; exit ;;
 	'') usage >&2; exit 2 ;;
-	*) die "no such thing as '$1': say run, pair, group, shell or kconfig (rxe-vm --help)" ;;
+	*) die "no such thing as '$1': say run, pair, group, shell, attach or kconfig (rxe-vm --help)" ;;
 	esac
 	shift
 
@@ -127,6 +147,7 @@ parse_command_line() {
 		key=${1#--}
 		case $key in
 		help) usage; exit ;;
+		ipv6) ipv6=1; shift; continue ;;
 		stop-server) server_end=stop; shift; continue ;;
 		kill-server) server_end='kill'; shift; continue ;;
 		kill-server=*)
@@ -144,6 +165,12 @@ parse_command_line() {
 		timeout)
 			[[ $2 =~ ^[1-9][0-9]*$ ]] || die "--timeout $2: not a number of seconds"
 			timeout=$2 ;;
+		vlan)
+			[[ $2 =~ ^[1-9][0-9]{0,3}$ ]] && (($2 < 4095)) || die "--vlan $2: a VLAN has a number from 1 to 4094"
+			vlan=$2 ;;
+		mtu)
+			[[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && (($2 >= 576 && $2 <= 65000)) || die "--mtu $2: a network card takes 576 to 65000 bytes"
+			mtu=$2 ;;
 		server | client | server[-1-9]* | client[-1-9]*)
 			[[ $mode == pair || $mode == group ]] || die "$1: only rxe-vm pair and group have servers and clients"
 			case $key in
@@ -160,9 +187,11 @@ parse_command_line() {
 		esac
 		shift 2
 	done
+	[[ -z $ipv6 || ${mtu:-1500} -ge 1280 ]] || die "--mtu $mtu: IPv6 wants 1280 or more"
 	name_guests "$@"
 	distribute_options
 	check_pmem
+	find_terminal
 	name=${name:-$mode}
 	timeout=${timeout:-300}
 }
@@ -188,8 +217,8 @@ name_guests() {
 	shell)
 		((!$#)) || die "'$1': rxe-vm shell takes no command"
 		tty -s || die "rxe-vm shell wants a terminal"
-		timeout=${timeout:-1000000}	# as long as one likes
-		add_guest guest guest ""
+		add_guest guest guest "exec bash -i"
+		take_terminal guest
 		return ;;
 	esac
 	((!$#)) || die "'$1': the commands of a $mode are given by --server and --client, as one string each"
@@ -209,6 +238,22 @@ name_guests() {
 	done
 	for n in "${!client_commands[@]}"; do
 		add_guest "client$((n + 1))" client "${client_commands[n]}"
+	done
+}
+
+# It has our terminal for as long as one likes.
+take_terminal() {
+	[[ -z $terminal ]] || die "$terminal and $1 cannot both have the terminal: use rxe-vm attach for one"
+	terminal=$1
+	timeout=${timeout:-1000000}
+}
+
+# Of a pair or a group, a command that is a shell and nothing else.
+find_terminal() {
+	local guest
+	[[ $mode == pair || $mode == group ]] && tty -s || return 0
+	for guest in "${guests[@]}"; do
+		[[ ! ${option[$guest.command]} =~ ^(/[a-z/]*/)?(ba|da|z)?sh(\ -i)?$ ]] || take_terminal "$guest"
 	done
 }
 
@@ -260,6 +305,9 @@ sh_quote() {
 		printf "'%s' " "${word//\'/\'\\\'\'}"
 	done
 }
+
+# quoted_words TEXT: its words, each with a zero behind it; quotes and backslashes are the shell's.
+quoted_words() { xargs -r printf '%s\0' <<<"$1" 2>/dev/null; }
 
 # megabytes SIZE: 256M, 4G -> 256, 4096
 megabytes() {

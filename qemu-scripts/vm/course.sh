@@ -204,11 +204,13 @@ boot_gone() {
 	local boot=$1 guest=${1%%.*}
 	unset "running[$boot]"
 	if [[ $boot == hub ]]; then
+		hub=
 		conclude lost 3 "the network of the group ended$(last_words hub)"
 		up=1
 		kill_guests
 		return
 	fi
+	unset "pid[$guest]"
 	if [[ ${side[$guest]} == server ]]; then
 		keep_pmem "$guest" ""
 		lose_words "$guest"
@@ -260,6 +262,8 @@ handle_event() {
 		[[ -n ${ended[$server]-} ]] || cut_power "$server" ;;
 	start-server)
 		start_again "$guest" "$argument" ;;
+	shell-ended)
+		shell_ended "$boot" ;;
 	exit)
 		command_ended "$guest" "$argument"
 		if have_all ended "${guests[@]}"; then

@@ -17,7 +17,7 @@ boot_display=		# pid of what shows how far the boot is
 # not outlive this script, however that ends.
 start_qemu() {
 	local stdin=/dev/null
-	[[ $mode != shell ]] || stdin=/dev/tty
+	[[ $1 != "$terminal" ]] || stdin=/dev/tty
 	printf '#!/bin/sh\ncd %s\nexec %s\n' "$(sh_quote "$run")" "$(sh_quote "${qemu[@]}")" >"$run/$1.qemu"
 	chmod +x "$run/$1.qemu"
 	(cd "$run" && exec setpriv --pdeathsig KILL "${qemu[@]}") <"$stdin" \
@@ -42,14 +42,23 @@ start_guest() {
 	compose_qemu "$guest" "$boot"
 	write_env "$guest" "$boot" >"$run/$boot.env"
 	touch "$run/$boot.stdout" "$run/$boot.stderr" "$run/$boot.console"
-	mkfifo "$run/$boot.control.in"
+	mkfifo "$run/$boot.control.in" "$run/$boot.shell".{in,out}
 	ln -s events "$run/$boot.control.out"
 	exec {fd}<>"$run/$boot.control.in"
 	control[$guest]=$fd
 	start_qemu "$boot"
 	pid[$guest]=$!
-	[[ $mode == shell ]] || follow "$guest"
+	[[ $guest == "$terminal" ]] || follow "$guest"
 	[[ $boot != "${guests[0]}" ]] || show_boot "$guest"
+}
+
+# The shell that rxe-vm attach opened in this boot has ended.
+shell_ended() {
+	local fd
+	[[ -p $run/$1.shell.end ]] || return 0
+	exec {fd}<>"$run/$1.shell.end"
+	echo >&"$fd"
+	exec {fd}>&-
 }
 
 # follow_file FILE PREFIX: what is there and what comes, until the QEMU of $guest has ended
@@ -78,7 +87,7 @@ follow() {
 
 # A terminal shows how far the first guest has booted, until its command starts.
 show_boot() {
-	[[ -t 2 && $mode != shell ]] || return 0
+	[[ -t 2 && -z $terminal ]] || return 0
 	show_newest_line < <(exec tail -n +1 -f -s 0.05 --pid "${pid[$1]}" "$run/$1.console") &
 	boot_display=$!
 	disown
@@ -93,7 +102,8 @@ stop_boot_display() {
 
 tell() { echo "$2" >&"${control[$1]}"; }
 
-kill_guest() { kill -KILL "${pid[$1]}" 2>/dev/null || true; }
+# Its QEMU may have ended by itself; boot_gone() then takes its pid away, which may soon be another's.
+kill_guest() { [[ -z ${pid[$1]-} ]] || kill -KILL "${pid[$1]}" 2>/dev/null || true; }
 
 kill_guests() {
 	local guest

@@ -8,7 +8,7 @@
 addresses() {
 	local guest
 	for guest; do
-		echo "192.0.2.${number[$guest]}"
+		echo "$([[ -n $ipv6 ]] && echo 2001:db8:: || echo 192.0.2.)${number[$guest]}"
 	done
 }
 
@@ -36,12 +36,15 @@ write_env() {
 	env_line RXE_PEER_ADDRS "${peers//$'\n'/ }"
 	env_line RXE_SERVERS "${#servers[@]}"
 	env_line RXE_HOSTS "$(paste -d ' ' <(addresses "${guests[@]}") <(printf '%s\n' "${guests[@]}"))"
+	env_line RXE_MTU "$mtu"
+	env_line RXE_VLAN "$vlan"
+	env_line RXE_NETEM "${option[$guest.delay]+delay ${option[$guest.delay]} }${option[$guest.loss]+loss ${option[$guest.loss]}}"
 	env_line RXE_READY /run/rxe-vm/ready
 	env_line RXE_ACCEL "$accel"
 	env_line KSFT_TIMEOUT_SCALE "$scale"
 	env_line RXE_LAB "$here"
 	env_line RXE_CWD "$PWD"
-	env_line RXE_SHELL "$([[ $mode != shell ]] || stty size)"
+	env_line RXE_SHELL "$([[ $guest != "$terminal" ]] || stty size)"
 	env_line RXE_COMMAND "${option[$guest.command]-}"
 	env_line RXE_MODULES "${modules[$guest]}"
 	while IFS= read -r dir; do
@@ -104,7 +107,7 @@ compose_segment() {
 # folder, so its own files have short names (a socket's path is limited).
 compose_qemu() {
 	local guest=$1 boot=$2 link spec dir append
-	local -a sink=()
+	local -a sink=() words
 	local -i pmems=0 shares=0 memory memory_top
 	memory=$(megabytes "${option[$guest.mem]:-1G}")
 	memory_top=memory
@@ -149,8 +152,13 @@ compose_qemu() {
 		-fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"
 		-device "virtio-9p-pci,fsdev=root,mount_tag=root"
 	)
-	[[ $mode != shell ]] ||
-		qemu+=(-chardev "stdio,id=shell,signal=off" -device "virtconsole,chardev=shell")
+	if [[ $guest == "$terminal" ]]; then
+		qemu+=(-chardev "stdio,id=shell,signal=off")
+	else
+		# For rxe-vm attach.
+		qemu+=(-chardev "pipe,id=shell,path=$boot.shell")
+	fi
+	qemu+=(-device "virtconsole,chardev=shell")
 	while IFS= read -r spec; do
 		[[ -z $spec ]] || add_pmem "$guest" "$spec"
 	done <<<"${option[$guest.pmem]-}"
@@ -161,8 +169,8 @@ compose_qemu() {
 		shares+=1
 	done <<<"${option[$guest.share]-}"
 	qemu+=(-m "${memory}M,slots=$((pmems + 1)),maxmem=$((memory_top + 1024))M")
-	# shellcheck disable=SC2206 # words, as the user gave them
-	qemu+=(${option[$guest.qemu]-})
+	mapfile -d '' -t words < <(quoted_words "${option[$guest.qemu]-}")
+	qemu+=("${words[@]}")
 }
 
 # How fast an emulated CPU's TSC counts, which is the host's, the guest's kernel measures; while the host is busy

@@ -360,6 +360,86 @@ group_without_its_network_is_lost() {
 	verdict_is "lost: the network of the group ended"
 }
 
+# on_terminal TEXT ARG...: rxe-vm on a terminal of its own, where TEXT is typed; what is shown.
+on_terminal() {
+	local typed=$1
+	shift
+	printf %s "$typed" >"$work/typed"
+	# It does not end, as nobody goes away.
+	timeout 120 script -qec "$(printf '%q ' "$root/qemu-scripts/rxe-vm" "$@")" /dev/null \
+		< <(exec tail -c +1 -f "$work/typed") | tr -d '\r' || true
+}
+
+shell_is_attached_to_a_guest_that_runs() {
+	local pid said status=0
+	type -P script >/dev/null || { echo "there is no script (util-linux)"; exit 4; }
+	mkfifo "$work/pipe"
+	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name" --server rxe-ready --client 'echo started; until [ -e /tmp/attached ]; do sleep 0.1; done' \
+		--client 'sleep 1' >"$work/pipe" 2>"$work/stderr" &
+	pid=$!
+	read -r <"$work/pipe"
+	run=$(newest_run)
+	"$root/qemu-scripts/rxe-vm" attach "$run/" </dev/null 2>"$work/message" && fail "it attaches to none of three"
+	grep "which one? rxe-vm attach GUEST, one of: client1" "$work/message"
+	"$root/qemu-scripts/rxe-vm" attach "$run/client9" </dev/null 2>"$work/message" && fail "it attaches to none"
+	grep "no guest 'client9' runs in" "$work/message"
+	"$root/qemu-scripts/rxe-vm" attach "$run/client1" </dev/null 2>"$work/message" && fail "it attaches to no terminal"
+	grep "wants a terminal" "$work/message"
+	said=$(on_terminal $'echo "<$RXE_NAME $RXE_ROLE>"; touch /tmp/attached\nexit\n' attach "$run/client1")
+	echo "$said"
+	[[ $said == *"<client1 client>"* ]] || fail "no shell of client1"
+	wait "$pid" || status=$?
+	((status == 0)) || fail "the group ended with $status: $(<"$work/stderr")"
+	"$root/qemu-scripts/rxe-vm" attach "$run/client1" 2>"$work/message" && fail "it attaches to a run that is over"
+	grep "no guest runs in" "$work/message"
+}
+
+shell_is_one_side_of_a_pair() {
+	local said
+	type -P script >/dev/null || { echo "there is no script (util-linux)"; exit 4; }
+	said=$(on_terminal $'echo "<$RXE_NAME $RXE_PEER_ADDR>"\nexit 7\n' pair --name "lab-$case_name" --server 'echo served; rxe-ready' --client bash)
+	echo "$said"
+	[[ $said == *"<client 192.0.2.1>"* && $said == *"server: served"* ]] || fail "no shell"
+	run=$(newest_run)
+	verdict_is "fail: the client's command ended with status 7"
+}
+
+ipv6_is_all_there_is() {
+	lab 0 pair --ipv6 --server 'rping -s -a :: -C 2; [ "$RXE_ADDR" = 2001:db8::1 ]' --client '
+		cat /sys/class/infiniband/rxe0/ports/1/gids/1
+		rping -c -C 2 -a $RXE_PEER_ADDR >/dev/null && getent hosts server'
+	[[ $stdout == "2001:0db8:0000:0000:0000:0000:0000:0002"*"2001:db8::1"* ]] || fail "GID 1 or the server's name: $stdout"
+	tshark -r "$run/client.pcap" -Y 'ipv6 && udp.dstport == 4791' 2>/dev/null | grep -q . || fail "no RoCE over IPv6"
+}
+
+vlan_and_mtu_are_those_of_the_link() {
+	local out
+	lab 0 pair --vlan 5 --mtu 4300 --server 'rping -s -C 2 -S 4000' --client '
+		ibv_devinfo -d rxe0 && cat /sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/1 &&
+		rping -c -C 2 -S 4000 -a $RXE_PEER_ADDR >/dev/null'
+	[[ $stdout == *"active_mtu:		4096"*"eth0.5" ]] || fail "the MTU or the device"
+	out=$(tshark -r "$run/server.pcap" -Y 'vlan.id == 5 && udp.dstport == 4791 && udp.length > 3000' 2>/dev/null)
+	[[ -n $out ]] || fail "no large RoCE packet in the VLAN"
+}
+
+link_is_late_and_loses() {
+	lab 0 pair --delay 20ms --client-loss 30% --server 'tc qdisc show dev eth0; rxe-ready' \
+		--client 'tc qdisc show dev eth0; busybox ping -c 60 -i 0.05 $RXE_PEER_ADDR || true'
+	says "delay 20ms"
+	[[ $stdout == *"delay 20ms loss 30%"* ]] || fail "the client's link: $stdout"
+	local -i least got
+	least=$(sed -n 's/^round-trip min.* = \([0-9]*\).*/\1/p' "$work/stdout")
+	got=$(sed -n 's/.* \([0-9]*\) packets received.*/\1/p' "$work/stdout")
+	((least >= 40)) || fail "a round trip of $least ms"
+	# 60 of 60 come once in two thousand million times, with 30 % of loss.
+	((got > 0 && got < 60)) || fail "$got of 60 came"
+}
+
+words_for_qemu_may_be_quoted() {
+	lab 0 run --qemu "-name 'two words' -fw_cfg" --qemu 'name=opt/rxe,string="a b"' -- cat /proc/uptime
+	grep -qF "'two words'" "$run/guest.qemu" && grep -qF "'name=opt/rxe,string=a b'" "$run/guest.qemu"
+}
+
 share_is_written() {
 	mkdir "$work/share"
 	lab 0 run --share "$work/share" -- sh -c 'echo hello >"$1/file"; ! echo x 2>/dev/null >"$2"' sh "$work/share" "$work/share/../no/such"
@@ -445,6 +525,12 @@ wrong_usage_is_explained() {
 		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
 		run --kernel /etc -- true|--kernel /etc: neither a kernel tree
 		kconfig|'--name': rxe-vm kconfig takes no options
+		run --qemu 'open -- true|--qemu 'open: a quote is not closed
+		run --delay 1 -- true|--delay 1: say for example
+		run --loss 1 -- true|--loss 1: say for example 1%
+		run --vlan 4095 -- true|--vlan 4095: a VLAN has a number
+		run --mtu 9 -- true|--mtu 9: a network card takes
+		run --ipv6 --mtu 600 -- true|--mtu 600: IPv6 wants 1280
 		run --rdma-core /etc -- true|--rdma-core /etc: no build of rdma-core is there
 		pair --server true|no command given: --client
 		run --server-mem 1G -- true|--server-mem: only rxe-vm pair and group
@@ -616,6 +702,12 @@ cases=(
 	powers_of_a_group_fail
 	what_cannot_be_started_again_is_told
 	group_without_its_network_is_lost
+	shell_is_attached_to_a_guest_that_runs
+	shell_is_one_side_of_a_pair
+	ipv6_is_all_there_is
+	vlan_and_mtu_are_those_of_the_link
+	link_is_late_and_loses
+	words_for_qemu_may_be_quoted
 	share_is_written
 	the_hosts_files_stay_as_they_are
 	two_labs_run_at_once
