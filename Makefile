@@ -27,7 +27,7 @@ DEBUG_CONFIG  := $(patsubst 1,debug,$(filter-out 0,$(DEBUG)))
 KERNEL_OUT    := build/$(BASE)$(DEBUG_CONFIG:%=-%)
 # What is common to all bases, and what a base has of its own.
 fragments      = $(foreach c,$(1),kernel/config/$(c).config $(wildcard kernel/$(BASE)/$(c).config))
-KERNEL_CONFIG := $(call fragments,kernel $(DEBUG_CONFIG))
+KERNEL_CONFIG := $(call fragments,guest kernel $(DEBUG_CONFIG))
 RDMA_SERIES   := rdma-core-provider/$(RDMA_CORE)
 # The default series has the short name, as qemu-scripts/variant.sh has it.
 RDMA_VARIANT  := $(patsubst %,-%,$(filter-out v56,$(RDMA_CORE)))
@@ -134,7 +134,7 @@ BASE_OUT := build/$(BASE)-base
 
 .PHONY: base-kernel regressions
 base-kernel: $(BASE_OUT)/src/.git ## build/BASE-base: the kernel without the series, to compare with
-	@scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) $(call fragments,kernel base)
+	@scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) $(call fragments,guest kernel base)
 regressions: kernel base-kernel rdma-core selftests ## what the base can do, the series can, as fast
 	@$(if $(DEBUG_CONFIG),$(MAKE) --no-print-directory DEBUG= kernel) # compared with the base, whatever DEBUG is
 	@selftests/run-tests regressions

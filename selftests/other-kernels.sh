@@ -27,7 +27,7 @@ build_other() {
 	export BASE=$other DEBUG=$1
 	# shellcheck source=qemu-scripts/variant.sh
 	. qemu-scripts/variant.sh
-	for c in kernel ${variant:+"${variant#-}"}; do
+	for c in guest kernel ${variant:+"${variant#-}"}; do
 		fragments+=("kernel/config/$c.config")
 		[[ ! -e kernel/$base/$c.config ]] || fragments+=("kernel/$base/$c.config")
 	done

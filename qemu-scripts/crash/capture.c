@@ -185,6 +185,9 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 	if (!ethernet)
 		return;
 	packet.to_target = !memcmp(ethernet, mac, 6);
+	/* A hub brings what others say to each other, too. */
+	if (!packet.to_target && memcmp(ethernet + 6, mac, 6))
+		return;
 	type = get16(ethernet + 12);
 	while (type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ) {
 		tag = take(&rest, 4);

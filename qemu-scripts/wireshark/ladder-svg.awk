@@ -5,8 +5,8 @@
 
 BEGIN {
 	FS = "\t"
-	WIDTH = 1180
-	LEFT = 170; RIGHT = 790		# the two ends
+	LEFT = 170; RIGHT = 790		# the first end, and the last of two
+	REMARK = 390			# what is right of it
 	TOP = 56; ROW = 32; SLOPE = 7
 	colour["ok"] = "#222"
 	colour["dropped"] = colour["lost"] = colour["refused"] = colour["gone"] = "#c01c28"
@@ -15,21 +15,25 @@ BEGIN {
 }
 
 NR == 1 {
-	left = $1 " " $2
-	right = $3 " " $4
+	ends = NF / 2
+	for (i = 1; i <= ends; i++)
+		name[i] = $(2 * i - 1) " " $(2 * i)
+	if (ends > 2)
+		RIGHT = LEFT + (ends - 1) * 330
 	next
 }
 
 $1 >= first && $1 <= last { row[++rows] = $0 }
 
 END {
+	WIDTH = RIGHT + REMARK
 	bottom = TOP + rows * ROW + 20
 	printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" ",
 		WIDTH, bottom + 36, WIDTH, bottom + 36
 	print "font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"12\">"
 	print "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"
-	lifeline(LEFT, left)
-	lifeline(RIGHT, right)
+	for (i = 1; i <= ends; i++)
+		lifeline(x_of(i), name[i])
 	for (i = 1; i <= rows; i++)
 		packet(row[i], TOP + i * ROW)
 	if (cut != "") {
@@ -58,26 +62,29 @@ function lifeline(x, name) {
 	line(x, TOP - 16, x, bottom, "#999")
 }
 
-function packet(fields, y,	f, fill, from, to, back) {
+function x_of(column) { return LEFT + (column - 1) * (RIGHT - LEFT) / (ends - 1) }
+
+function packet(fields, y,	f, fill, from, to, back, middle) {
 	split(fields, f, FS)
-	fill = colour[f[7]]
-	from = f[3] == ">" ? LEFT : RIGHT
-	to = LEFT + RIGHT - from
+	fill = colour[f[8]]
+	from = x_of(f[3])
+	to = x_of(f[4])
+	middle = (from + to) / 2
 	back = from < to ? -1 : 1
-	if (f[7] == "dropped")
-		to += back * (RIGHT - LEFT) / 5
-	else if (f[7] == "lost")
+	if (f[8] == "dropped")
+		to += back * (RIGHT - LEFT) / (ends - 1) / 5
+	else if (f[8] == "lost")
 		to += back * 10
 
 	text(50, y, "end", "#666", f[1])
 	text(LEFT - 20, y, "end", "#666", f[2])
-	text((LEFT + RIGHT) / 2, y - 5, "middle", fill, f[4] "  psn " f[5] (f[6] == "" ? "" : ", " f[6]))
+	text(middle, y - 5, "middle", fill, f[5] "  psn " f[6] (f[7] == "" ? "" : ", " f[7]))
 	line(from, y - 2, to, y - 2 + SLOPE, fill)
-	if (f[7] == "dropped" || f[7] == "lost") {
+	if (f[8] == "dropped" || f[8] == "lost") {
 		line(to - 6, y - 8 + SLOPE, to + 6, y + 4 + SLOPE, fill)
 		line(to - 6, y + 4 + SLOPE, to + 6, y - 8 + SLOPE, fill)
 	} else
 		printf "<path d=\"M%d %d l%d -4 v8 z\" fill=\"%s\"/>\n", to, y - 2 + SLOPE, back * 10, fill
-	if (f[7] != "ok")
-		text(RIGHT + 18, y + 3, "start", fill, f[7] (f[8] == "" ? "" : ": " f[8]))
+	if (f[8] != "ok")
+		text(RIGHT + 18, y + 3, "start", fill, f[8] (f[9] == "" ? "" : ": " f[9]))
 }

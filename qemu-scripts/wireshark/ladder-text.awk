@@ -6,18 +6,56 @@
 BEGIN {
 	FS = "\t"
 	WIDTH = 74
+	GAP = 15	# between more than two ends
 }
 
 NR == 1 {
-	printf "%5s %12s  %-*s%*s\n", "#", "ms", WIDTH / 2, $1 " " $2, WIDTH / 2 + 2, $3 " " $4
+	ends = NF / 2
+	if (ends == 2)
+		printf "%5s %12s  %-*s%*s\n", "#", "ms", WIDTH / 2, $1 " " $2, WIDTH / 2 + 2, $3 " " $4
+	else {
+		printf "%5s %12s  ", "#", "ms"
+		for (i = 1; i <= ends; i++)
+			printf "%-*s", GAP + 1, $(2 * i - 1)
+		printf "\n%5s %12s  ", "", ""
+		for (i = 1; i <= ends; i++)
+			printf "%-*s", GAP + 1, $(2 * i)
+		print ""
+	}
 	next
 }
 
 $1 < first || $1 > last { next }
 
 {
-	text = $4 "  psn " $5 ($6 == "" ? "" : "  " $6)
-	printf "%5d %12s  %s%s\n", $1, $2, $3 == ">" ? to_the_right(text) : to_the_left(text), verdict()
+	text = $5 "  psn " $6 ($7 == "" ? "" : "  " $7)
+	if (ends > 2)
+		drawn = among($3, $4) "  " text
+	else
+		drawn = $3 < $4 ? to_the_right(text) : to_the_left(text)
+	printf "%5d %12s  %s%s\n", $1, $2, drawn, verdict()
+}
+
+# Of more than two ends: the arrow in its place, and the text behind.
+function among(from, to,	i, left, right, all, gap, head) {
+	left = from < to ? from : to
+	right = from + to - left
+	for (i = 1; i <= ends; i++) {
+		all = all "|"
+		if (i == ends)
+			break
+		gap = sprintf("%*s", GAP, "")
+		if (i >= left && i < right) {
+			gap = substr(dashes(GAP), 1, GAP)
+			head = $8 == "dropped" || $8 == "lost" ? "X" : from < to ? ">" : "<"
+			if (from < to && i == right - 1)
+				gap = $8 == "dropped" ? substr(gap, 1, GAP - 3) "X  " : substr(gap, 2) head
+			if (from > to && i == left)
+				gap = $8 == "dropped" ? "  X" substr(gap, 1, GAP - 3) : head substr(gap, 2)
+		}
+		all = all gap
+	}
+	return all
 }
 
 function dashes(n,	s) {
@@ -29,22 +67,22 @@ function dashes(n,	s) {
 # A dropped packet ends on the way, a lost one at the other end's door.
 function to_the_right(text) {
 	text = "-- " text " "
-	if ($7 == "dropped")
+	if ($8 == "dropped")
 		return "|" text dashes(WIDTH - 10 - length(text)) "X         |"
-	return "|" text dashes(WIDTH - 1 - length(text)) ($7 == "lost" ? "X" : ">") "|"
+	return "|" text dashes(WIDTH - 1 - length(text)) ($8 == "lost" ? "X" : ">") "|"
 }
 
 function to_the_left(text) {
 	text = " " text " --"
-	if ($7 == "dropped")
+	if ($8 == "dropped")
 		return "|         X" dashes(WIDTH - 10 - length(text)) text "|"
-	return "|" ($7 == "lost" ? "X" : "<") dashes(WIDTH - 1 - length(text)) text "|"
+	return "|" ($8 == "lost" ? "X" : "<") dashes(WIDTH - 1 - length(text)) text "|"
 }
 
 function verdict() {
-	if ($7 == "ok")
+	if ($8 == "ok")
 		return ""
-	return "  " toupper($7) ($8 == "" ? "" : ": " $8)
+	return "  " toupper($8) ($9 == "" ? "" : ": " $9)
 }
 
 END {

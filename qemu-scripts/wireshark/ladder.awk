@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What became of each packet of the RC connections in a capture, or in those of both ends of a link.
-# Called by `ladder`, with -v client=ADDRESS if there are both, and -v cut=FRAME -v lost=FRAMES if the server's
-# power fails behind that frame of its capture and these frames of it are lost with it.
+# What became of each packet of the RC connections in a capture, or in those of all ends of a link.
+# Called by `ladder`, with -v ends="NAME ADDRESS NAME ADDRESS ..." if there are all, in the order of columns, and
+# -v cut=FRAME -v lost=FRAMES if the server's power fails behind that frame of its capture and these frames of it
+# are lost with it.
 #
 # In, one line for each packet of each capture:
 #
 #	side time source destination id opcode qp psn va dmalen syndrome msn plt sel icrc frame
 #
-# side being "client" or "server", of one capture anything.  Out, first the two ends, then one line for
-# each packet, in the order of departure:
+# side being NAME, or of an end that was booted again NAME.2 and so on; of one capture anything.  Out, first the
+# ends, then one line for each packet, in the order of departure:
 #
-#	name address name address
-#	number milliseconds direction name psn detail fate remark
+#	name address name address ...
+#	number milliseconds from to name psn detail fate remark
 #
-# direction is > or <.  With more than one connection the responder's QP number is part of the name.
+# from and to are columns, from 1.  With more than one connection the responder's QP number is part of the name.
 # fate is one of
 #
 #	ok
@@ -42,18 +43,27 @@ BEGIN {
 		nak[i - 1] = list[i]
 }
 
+function guest(side) { sub(/\..*/, "", side); return side }
+
+# A hub brings each end what the others say to each other, too.
+ends != "" && (!columns && find_columns() || name_at[$3] != guest($1) && name_at[$4] != guest($1)) { next }
+
 # The same packet in both captures: the ICRC is of all that does not change on the way, and the
 # network may double a packet.
 {
-	key = $3 FS $5 FS $8 FS $15
+	key = $3 FS $4 FS $5 FS $8 FS $15
 	copies[$1 FS key]++
 	key = key FS copies[$1 FS key]
 	if (!(key in packet)) {
 		packet[key] = ++packets
 		line[packets] = $0
 	}
-	seen[$1, packet[key]] = $2
-	frame[$1, packet[key]] = $16
+	seen[guest($1), packet[key]] = $2
+	seen_by[guest($1), packet[key]] = $1
+	if (!($1 in booted))
+		booted[$1] = ++sides
+	side_name[booted[$1]] = $1
+	frame[guest($1), packet[key]] = $16
 }
 
 END {
@@ -76,42 +86,63 @@ END {
 # From READ RESPONSE FIRST to ATOMIC ACKNOWLEDGE
 function from_responder(opcode) { return opcode >= 13 && opcode <= 18 }
 
-function find_ends(	field) {
-	split(line[1], field)
-	left = field[from_responder(field[6]) ? 4 : 3]
-	right = field[from_responder(field[6]) ? 3 : 4]
-	if (client != "" && left != client) {
-		right = left
-		left = client
+function find_columns(	list, i) {
+	for (i = split(ends, list, " "); i > 1; i -= 2) {
+		name_at[list[i]] = list[i - 1]
+		column[list[i]] = i / 2
+		boot[list[i]] = list[i - 1]
 	}
+	columns = length(column)
+	return 0
 }
 
-# The captures have clocks of their own.  The quickest packet of each direction tells by how much they
-# differ, as in NTP.
-function find_clocks(	p, field, lead, there, back) {
-	if (client == "")
+# Of one capture there are two.
+function find_ends(	field, requester, responder) {
+	if (ends != "")
+		return
+	split(line[1], field)
+	requester = field[from_responder(field[6]) ? 4 : 3]
+	responder = field[from_responder(field[6]) ? 3 : 4]
+	ends = "requester " requester " responder " responder
+	column[requester] = 1
+	column[responder] = 2
+	columns = 2
+	one_capture = 1
+}
+
+# The captures have clocks of their own.  The quickest packet of each direction tells by how much two
+# differ, as in NTP.  One that is set right sets those right that it talks with.
+function find_clocks(	p, field, i, j, from, to, right, more) {
+	if (one_capture)
 		return
 	for (p = 1; p <= packets; p++) {
-		if (!(("client", p) in seen) || !(("server", p) in seen))
-			continue
 		split(line[p], field)
-		lead = seen["server", p] - seen["client", p]
-		if (field[3] == client)
-			there = there == "" || lead < there ? lead : there
-		else
-			back = back == "" || -lead < back ? -lead : back
+		if (dropped(p) || !((side(p, 3), p) in seen))
+			continue
+		from = seen_by[side(p, 3), p]
+		to = seen_by[side(p, 4), p]
+		i = seen[side(p, 4), p] - seen[side(p, 3), p]
+		if (!((from, to) in quickest) || i < quickest[from, to])
+			quickest[from, to] = i
 	}
-	if (there != "" && back != "")
-		server_lead = (there - back) / 2
-	for (p = 1; p <= packets; p++)
-		if (("server", p) in seen)
-			seen["server", p] -= server_lead
+	right[side_name[1]] = 0
+	for (more = 1; more;) {
+		more = 0
+		for (i in booted)
+			for (j in booted)
+				if ((i in right) && !(j in right) && ((i, j) in quickest) && ((j, i) in quickest)) {
+					right[j] = right[i] + (quickest[i, j] - quickest[j, i]) / 2
+					more = 1
+				}
+	}
+	for (i in seen)
+		seen[i] -= right[seen_by[i]]
 }
 
-# The side that packet p comes from, or goes to.
+# The name of the end that packet p comes from (3), or goes to (4).
 function side(p, end,	field) {
 	split(line[p], field)
-	return client == "" ? field[1] : field[end] == client ? "client" : "server"
+	return one_capture ? guest(field[1]) : name_at[field[end]]
 }
 
 function departure(p) { return (side(p, 3), p) in seen ? seen[side(p, 3), p] : arrival(p) }
@@ -133,7 +164,13 @@ function read_packet(p,	field) {
 	split(line[p], field)
 	source = field[3]; destination = field[4]; opcode = field[6] + 0; psn = field[8] + 0
 	is_response = from_responder(opcode)
-	direction[n] = source == left ? ">" : "<"
+	from[n] = column[source]
+	to[n] = column[destination]
+	# Of both, which boot it was, if its capture has the packet; else the one before.
+	if (!one_capture && ((name_at[source], p) in seen_by))
+		boot[source] = seen_by[name_at[source], p]
+	if (!one_capture && ((name_at[destination], p) in seen_by))
+		boot[destination] = seen_by[name_at[destination], p]
 	qp = short(field[7])
 	psn_of[n] = psn
 	name_of[n] = name[opcode] == "" ? "opcode " opcode : name[opcode]
@@ -186,10 +223,11 @@ function distance(a, b,	d) {
 }
 
 function request(	flow, before, first, last) {
-	flow = source FS qp
+	flow = source FS destination FS boot[destination] FS qp
 	if (!(flow in newest)) {
 		newest[flow] = psn
-		flows[source] = flows[source] SUBSEP flow
+		qp_of[flow] = qp
+		flows[source, destination, boot[destination]] = flows[source, destination, boot[destination]] SUBSEP flow
 		connections++
 	}
 	connection[n] = qp
@@ -229,13 +267,13 @@ function why_again(before, m, first) {
 # To which requests does it belong?  A response has the number of the other QP.  When that is new, its
 # requests are those of the newest QP, of those without one, whose PSNs are near.
 function flow_of_response(	list, i, best) {
-	if ((destination, qp) in flow_of)
-		return flow_of[destination, qp]
-	for (i = split(flows[destination], list, SUBSEP); i > 1; i--)
+	if ((destination, source, boot[source], qp) in flow_of)
+		return flow_of[destination, source, boot[source], qp]
+	for (i = split(flows[destination, source, boot[source]], list, SUBSEP); i > 1; i--)
 		if (!(list[i] in taken) && (best == "" || near(list[i]) < near(best)))
 			best = list[i]
 	taken[best]
-	return flow_of[destination, qp] = best
+	return flow_of[destination, source, boot[source], qp] = best
 }
 
 function near(flow,	d) {
@@ -245,7 +283,7 @@ function near(flow,	d) {
 
 function response(	flow, before) {
 	flow = flow_of_response()
-	connection[n] = substr(flow, index(flow, FS) + 1)
+	connection[n] = qp_of[flow]
 	before = answers[flow, opcode, psn]
 	if (syndrome + 0 >= 32)
 		judge(n, "refused", "")
@@ -269,12 +307,10 @@ function cut_power(	list, gone, i) {
 }
 
 function print_all() {
-	if (client == "")
-		print "requester", left, "responder", right
-	else
-		print "client", left, "server", right
+	gsub(/ /, OFS, ends)
+	print ends
 	for (n = 1; n <= packets; n++)
 		if (!(n in left_out))
-			print n, sprintf("%.3f", (left_at[order[n]] - left_at[order[1]]) * 1000), direction[n],
+			print n, sprintf("%.3f", (left_at[order[n]] - left_at[order[1]]) * 1000), from[n], to[n],
 			(connections > 1 ? "qp " connection[n] " " : "") name_of[n], psn_of[n], detail[n], fate[n], remark[n]
 }

@@ -175,7 +175,9 @@ each_side_has_its_rdma_core() {
 	ln -s "$root/build/rdma-core/lib" "$work/core/lib"
 	lab 0 pair --server-rdma-core "$work/core" --server 'echo "$LD_LIBRARY_PATH, $PATH"; rxe-ready' \
 		--client 'echo "$LD_LIBRARY_PATH, $PATH"'
-	[[ $stdout == "$root/build/rdma-core/lib"*" $root/build/rdma-core/bin:"* ]] || fail "the client's is not the default"
+	local core
+	core=$(readlink -f "$root/build/rdma-core")
+	[[ $stdout == "$core/lib"*" $core/bin:"* ]] || fail "the client's is not the default"
 	says "server: $work/core/lib"
 	says " $work/core/bin:"
 }
@@ -234,6 +236,128 @@ missing_nvdimm_is_no_pass() {
 client_cuts_the_servers_power() {
 	lab 0 pair --server 'rxe-ready; exec sleep 1000' --client rxe-kill-server
 	verdict_is pass
+}
+
+group_knows_its_guests() {
+	lab 0 group --server 'hostname; echo "$RXE_NAME $RXE_ADDR $RXE_PEER_ADDRS"; rxe-ready' \
+		--server 'rping -s -C 2 && echo "$RXE_NAME $RXE_ADDR $RXE_PEER_ADDR"' \
+		--client 'rping -c -C 2 -a $(getent hosts server2 | cut -d " " -f 1) >/dev/null && echo "$RXE_ROLE $RXE_PEER_ADDRS"' \
+		--client 'hostname; echo "$RXE_NAME to stderr" >&2'
+	grep -qx 'client1: client 192.0.2.1 192.0.2.2' "$work/stdout" || fail "client1's addresses"
+	grep -qx 'client2: client2' "$work/stdout" || fail "client2's name"
+	says "server1: server1"
+	says "server1: server1 192.0.2.1 192.0.2.3 192.0.2.4"
+	says "server2: server2 192.0.2.2 192.0.2.3"
+	says "client2: client2 to stderr"
+	local guest file
+	for guest in server1 server2 client1 client2; do
+		for file in console env qemu stdout stderr; do
+			[[ -s $run/$guest.$file || $file == std* ]] || fail "no $guest.$file"
+		done
+	done
+	tshark -r "$run/server2.pcap" -Y 'ip.src == 192.0.2.3 && udp.dstport == 4791' 2>/dev/null | grep -q . ||
+		fail "no packet of client1 in server2.pcap"
+}
+
+each_guest_of_a_group_has_its_options() {
+	lab 0 group --mem 512M --server-mem 600M --server2-mem 700M --server2-pmem 32M --client-share "$work" \
+		--server 'rxe-ready' --server 'ls /dev/dax* && rxe-ready' --client "touch $work/shared && ! ls /dev/dax*"
+	[[ -e $work/shared ]] || fail "no share"
+	[[ $(grep -ho "'[0-9]*M," "$run"/{server1,server2,client1}.qemu) == $'\'600M,\n\'700M,\n\'512M,' ]] ||
+		fail "the memory: $(grep -o "'[0-9]*M," "$run"/*.qemu)"
+	[[ -e $run/server2.nvdimm0 && ! -e $run/server1.nvdimm0 ]] || fail "the NVDIMM of server2 is not there"
+}
+
+# Eight of them: what a busy machine of 2 CPUs takes is shown.
+eight_guests_reach_each_other() {
+	local -i start=$SECONDS
+	local ping='for n in 1 2 3 4; do rping -c -C 2 -a $(getent hosts server$n | cut -d " " -f 1) || exit; done; echo reached'
+	local all=() n
+	for n in 1 2 3 4; do
+		all+=(--server 'exec rping -s -P -C 2' --client "$ping")
+	done
+	lab 0 group --stop-server "${all[@]}"
+	(($(grep -c 'reached$' "$work/stdout") == 4)) || fail "not all were reached"
+	echo "# eight guests: $((SECONDS - start)) s"
+}
+
+two_groups_run_at_once() {
+	local first status=0
+	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name-first" --server 'rping -s -C 2' --server rxe-ready \
+		--client 'rping -c -C 2 -a $RXE_PEER_ADDR >/dev/null; echo $?' >"$work/first" 2>&1 &
+	first=$!
+	lab 0 group --server 'rping -s -C 2' --server rxe-ready --client 'rping -c -C 2 -a $RXE_PEER_ADDR'
+	wait "$first" || status=$?
+	((status == 0)) || fail "the other one: $status, $(<"$work/first")"
+}
+
+group_has_the_status_of_its_first_client_that_fails() {
+	lab 6 group --server 'rxe-ready; sleep 1000' --client 'sleep 2' --client 'exit 6'
+	verdict_is "fail: the command of client2 ended with status 6"
+	lab 1 group --timeout 60 --server 'rxe-ready' --server 'exit 3' --client true
+	verdict_is "fail: the command of server2 ended with status 3 before it was ready"
+	lab 1 group --timeout 40 --server 'rxe-ready' --server 'exec sleep 1000' --client true
+	says "server2 was not ready"
+	lab 5 group --server 'rxe-ready' --server 'echo WARNING >/sys/kernel/debug/provoke-crash/DIRECT; rxe-ready' --client true
+	says server2.console
+}
+
+# It boots on the same NVDIMM, runs its command again, and is ready when rxe-start-server ends.
+server_of_a_group_boots_again() {
+	local poke="import mmap,os; m = mmap.mmap(os.open('/dev/dax0.0', os.O_RDWR), 2 << 20)"
+	lab 0 group --kill-server --server-pmem 32M --server 'rxe-ready; exec sleep 1000' \
+		--server "python3 -c \"$poke; print('boot', m[4096]); m[4096] += 1\" && rxe-ready; exec sleep 1000" --client '
+		set -e
+		for round in 1 2; do
+			rxe-kill-server 2
+			rxe-start-server 2
+			busybox ping -c 1 -W 20 server2 >/dev/null
+		done
+		rxe-kill-server 2
+		busybox ping -c 1 -W 20 server1 >/dev/null'
+	[[ $(grep -o 'server2: boot .*' <<<"$stderr") == $'server2: boot 0\nserver2: boot 1\nserver2: boot 2' ]] ||
+		fail "not three boots on one NVDIMM"
+	[[ -s $run/server2.console && -s $run/server2.2.console && -s $run/server2.3.pcap ]] ||
+		fail "not each boot has its files"
+}
+
+# Of each boot, what a power failure takes.
+powers_of_a_group_fail() {
+	local append='remote-log-append $(getent hosts server2 | cut -d " " -f 1)'
+	lab 0 group --kill-server=lose:5 --server-pmem 32M --client-share "$work" \
+		--server 'exec remote-log-target "$RXE_ADDR" /dev/dax0.0' --server 'exec remote-log-target "$RXE_ADDR" /dev/dax0.0' \
+		--client "$append /etc/services 20 $work/acknowledged && rxe-kill-server 2 && rxe-start-server 2 &&
+			$append /etc/services 20 $work/acknowledged"
+	[[ $stdout == *"the log holds 20 records"* ]] || fail "server2's log is gone"
+	(($(grep -c 'server2: the power failure took .* words' <<<"$stderr") == 2)) || fail "not two power failures of server2"
+	says "server1: the power failure took"
+}
+
+what_cannot_be_started_again_is_told() {
+	lab 0 group --server 'rxe-ready' --client '
+		rxe-start-server 1; echo "$?"
+		rxe-start-server 2; echo "$?"
+		rxe-kill-server x; echo "$?"'
+	[[ $stdout == $'2\n2\n2' ]] || fail "statuses: $stdout"
+	says "rxe-start-server: server1 has its power: rxe-kill-server 1 comes first"
+	says "rxe-start-server: '2': say 1 to 1"
+	says "rxe-kill-server: 'x': say 1 to 1"
+	lab 0 pair --server rxe-ready --client '! rxe-start-server 1'
+	says "this is not a client of a group"
+}
+
+# Without its network a group is lost, not hanging.
+group_without_its_network_is_lost() {
+	local pid status=0
+	mkfifo "$work/pipe"
+	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name" --server rxe-ready --client 'echo started; exec sleep 1000' >"$work/pipe" 2>"$work/stderr" &
+	pid=$!
+	read -r <"$work/pipe"
+	kill -KILL "$(pgrep -P "$pid" -f rxe-segment)"
+	wait "$pid" || status=$?
+	((status == 3)) || fail "exit status $status, not 3"
+	run=$(newest_run)
+	verdict_is "lost: the network of the group ended"
 }
 
 share_is_written() {
@@ -319,14 +443,95 @@ wrong_usage_is_explained() {
 		run --pmem /no/such -- true|--pmem /no/such: no such file
 		run --kernel /no/such -- true|--kernel /no/such: no such file
 		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
+		run --kernel /etc -- true|--kernel /etc: neither a kernel tree
+		kconfig|'--name': rxe-vm kconfig takes no options
 		run --rdma-core /etc -- true|--rdma-core /etc: no build of rdma-core is there
 		pair --server true|no command given: --client
-		run --server-mem 1G -- true|--server-mem: only rxe-vm pair
+		run --server-mem 1G -- true|--server-mem: only rxe-vm pair and group
+		pair --server a --server b --client c|a pair has one --server and one --client
+		pair --server a --client b --server2-mem 1G|--server2-mem: there is no server2
+		pair --server a --client b --server-frob 1|unknown option --frob
+		group --server true|no command given: --client
+		group --server a --server a --server a --server a --server a --client b --client b --client b --client b|a group has up to 8 guests, not 9
+		group --pmem nvdimm:64M --server a --client b|--pmem nvdimm:64M: server1 and client1 cannot share an NVDIMM
+		group --kill-server=lose --server a --client b|--kill-server=lose wants an NVDIMM: --server1-pmem
 	END
 	BASE=v0 DEBUG=0 lab 2 run -- true
 	says 'run `make kernel BASE=v0`'
 	QEMU=no-such-qemu lab 2 run -- true
 	says "qemu-system-x86"
+}
+
+# As `make` leaves a kernel tree, with one module in it: it is ours, and what we have of it.
+make_tree() {
+	local module built=$root/build/${BASE:-v6.1}$variant
+	module=$("$here/../modules/kernel-module" slow_words)
+	tree=$work/tree
+	mkdir -p "$tree"/{arch/x86/boot,drivers/misc,include/config}
+	cp "$built/bzImage" "$tree/arch/x86/boot/bzImage"
+	cp "$built/obj/include/config/kernel.release" "$tree/include/config/"
+	cp "$built"/obj/modules.builtin{,.modinfo} "$tree/"
+	cp "$module" "$tree/drivers/misc/slow_words.ko"
+	echo drivers/misc/slow_words.o >"$tree/modules.order"
+}
+
+kernel_tree_needs_no_installation() {
+	local tree
+	make_tree
+	lab 0 run --kernel "$tree" -- sh -c 'modprobe slow_words && modinfo -F filename slow_words && rdma link show'
+	[[ $stdout == *slow_words.ko*ACTIVE* ]] || fail "its module is not found"
+	# Built again, it is another one.
+	rm "$tree/drivers/misc/slow_words.ko"
+	lab 2 run --kernel "$tree" -- true
+	says "modules.order names drivers/misc/slow_words.ko, which is not there"
+}
+
+image_among_its_modules_finds_them() {
+	local tree modules version
+	make_tree
+	version=$(<"$tree/include/config/kernel.release")
+	modules=$work/package/usr/lib/modules/$version
+	mkdir -p "$modules/kernel"
+	cp "$tree"/modules.builtin* "$modules/"
+	mv "$tree/drivers/misc/slow_words.ko" "$modules/kernel/"
+	echo kernel/slow_words.ko >"$modules/modules.order"
+	mv "$tree/arch/x86/boot/bzImage" "$modules/vmlinuz"
+	lab 0 run --kernel "$modules/vmlinuz" -- modprobe slow_words
+	lab 0 run --kernel "$work/package" -- modprobe slow_words
+	# As newer packages have it, and some that were unpacked by older scripts.
+	install -D "$modules/vmlinuz" "$work/package/boot/vmlinuz-$version"
+	lab 0 run --kernel "$work/package" -- modprobe slow_words
+	echo "another" >>"$work/package/boot/vmlinuz-$version"
+	lab 2 run --kernel "$work/package" -- true
+	says "several kernels are there, name one"
+}
+
+# As with a kernel that has not got them: what would bring them up is left out.
+what_the_kernel_lacks_is_named() {
+	local initcalls what
+	while read -r initcalls what; do
+		lab 1 run --append "initcall_blacklist=$initcalls" -- true
+		says "$what"
+		[[ $(head -n 1 "$run/verdict") == "fail: guest: "*"$what"* ]] || fail "verdict: $(<"$run/verdict")"
+	done <<-'END'
+		init_v9fs the kernel lacks CONFIG_9P_FS (
+		p9_virtio_init,virtio_console_init,ovl_init the kernel lacks CONFIG_VIRTIO_CONSOLE CONFIG_NET_9P_VIRTIO CONFIG_OVERLAY_FS (
+		virtio_net_driver_init the kernel lacks CONFIG_VIRTIO_NET (
+		virtio_pci_driver_init the kernel lacks CONFIG_VIRTIO_PCI
+		populate_rootfs has it CONFIG_BLK_DEV_INITRD?
+		rxe_module_init the kernel lacks CONFIG_RDMA_RXE,
+	END
+	lab 3 run --timeout 10 --append 8250.nr_uarts=0 -- sleep 100
+	says "has its kernel CONFIG_SERIAL_8250_CONSOLE?"
+}
+
+# What guests miss by name, `rxe-vm kconfig` prints.
+kconfig_has_what_guests_miss() {
+	local option fragment
+	fragment=$("$root/qemu-scripts/rxe-vm" kconfig)
+	grep -oh 'CONFIG_[A-Z0-9_]*[A-Z0-9]' "$root"/qemu-scripts/{guest/{init,session},vm/verdict.sh} | sort -u | while read -r option; do
+		grep -q "^$option=[ym]$" <<<"$fragment" || [[ $option == CONFIG_KALLSYMS ]] || fail "$option is not in it"
+	done
 }
 
 no_root_is_needed() {
@@ -402,9 +607,22 @@ cases=(
 	nvdimm_outlives_a_power_cut
 	missing_nvdimm_is_no_pass
 	client_cuts_the_servers_power
+	group_knows_its_guests
+	each_guest_of_a_group_has_its_options
+	eight_guests_reach_each_other
+	two_groups_run_at_once
+	group_has_the_status_of_its_first_client_that_fails
+	server_of_a_group_boots_again
+	powers_of_a_group_fail
+	what_cannot_be_started_again_is_told
+	group_without_its_network_is_lost
 	share_is_written
 	the_hosts_files_stay_as_they_are
 	two_labs_run_at_once
+	kernel_tree_needs_no_installation
+	image_among_its_modules_finds_them
+	what_the_kernel_lacks_is_named
+	kconfig_has_what_guests_miss
 	no_root_is_needed
 )
 # What the debug kernel alone can see.

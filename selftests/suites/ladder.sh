@@ -99,10 +99,11 @@ shows() {
 	done
 }
 
-# run_folder: as rxe-vm leaves it; what the client sends comes from 10.9.0.2
+# run_folder: as rxe-vm leaves it; the client is 10.9.0.2, the server 10.9.0.1
 run_folder() {
 	mkdir "$work/run"
 	echo "RXE_ADDR='10.9.0.2' " >"$work/run/client.env"
+	echo "RXE_ADDR='10.9.0.1' " >"$work/run/server.env"
 }
 
 a_good_exchange_has_no_marks() {
@@ -130,6 +131,30 @@ a_dropped_response_is_shown() {
 	drawn=$(ladder "$work/run")
 	echo "$drawn"
 	shows '|-- FLUSH .*>|$' '|   *X.* READ RESPONSE .*DROPPED' 'FLUSH .*SENT AGAIN: as #1' 'READ RESPONSE .*ANSWERED AGAIN: as #2'
+}
+
+# On a hub each capture has all; the second server is booted again, and its QP has the number that the first one had.
+a_group_has_a_column_for_each() {
+	mkdir "$work/run"
+	echo "RXE_ADDR='10.9.0.1' " >"$work/run/server1.env"
+	echo "RXE_ADDR='10.9.0.3' " >"$work/run/server2.env"
+	echo "RXE_ADDR='10.9.0.2' " >"$work/run/client1.env"
+	to_second() { sed 's/0a0900020a090001/0a0900020a090003/; s/0a0900010a090002/0a0900030a090002/'; }
+	{ known $flush; answer $response; } >"$work/first"
+	{ known $flush; answer $response; } | to_second >"$work/second"
+	{ known $flush 0007; answer $response 0007; } | to_second >"$work/third"
+	capture "$work/run/server1.pcap" <"$work/first"
+	cat "$work/first" "$work/second" | capture "$work/run/server2.pcap"
+	capture "$work/run/server2.2.pcap" <"$work/third"
+	cat "$work/first" "$work/second" "$work/third" | capture "$work/run/client1.pcap"
+	drawn=$(ladder "$work/run")
+	echo "$drawn"
+	shows "client1 *server1 *server2" "10.9.0.2 *10.9.0.1 *10.9.0.3" \
+		" 1 .*|-*>|  *|  .*FLUSH" " 2 .*|<-*|  *|  .*RESPONSE" \
+		" 3 .*|-*|-*>|  .*FLUSH" " 4 .*|<-*|-*|  .*RESPONSE" " 5 .*|-*|-*>|  .*FLUSH"
+	(($(wc -l <<<"$drawn") == 8)) || fail "not 6 packets"
+	! grep -q "AGAIN\|LATE\|LOST" <<<"$drawn" || fail "the second boot is taken for the first"
+	ladder --svg "$work/run" | grep -q ">server2 10.9.0.3<" || fail "no picture"
 }
 
 a_refusal_is_shown() {
@@ -213,6 +238,7 @@ cases=(
 	a_dropped_request_is_shown
 	a_dropped_response_is_shown
 	a_refusal_is_shown
+	a_group_has_a_column_for_each
 	a_power_cut_is_shown
 	packets_are_chosen_by_number
 	wrong_usage_is_explained

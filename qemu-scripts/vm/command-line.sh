@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+#
+# What the user wants: the words of the command line, checked, as option[] and a few variables.
+
+usage() {
+	cat <<'END'
+Usage: rxe-vm run   [OPTION...] -- COMMAND [ARG...]
+       rxe-vm pair  [OPTION...] --server COMMAND --client COMMAND
+       rxe-vm group [OPTION...] [--server COMMAND]... --client COMMAND [--client COMMAND]...
+       rxe-vm shell [OPTION...]
+       rxe-vm kconfig
+
+run    runs COMMAND in one guest; its exit status is that of rxe-vm.
+pair   runs two shell commands in two guests on one Ethernet link.  The client
+       starts when the server is ready: when it ran `rxe-ready` or listens on
+       TCP or with rdma_cm.  rxe-vm's output is the client's; the server's goes
+       to stderr behind "server: ".  The client's status is the pair's; if it is
+       0, the server has to end by itself, too, within 20 s and with status 0.
+group  runs up to 8 shell commands in as many guests, server1, server2 ..., client1
+       ..., on one Ethernet segment; they know each other by these names.  The clients
+       start when all servers are ready; the first client that fails decides, and
+       the servers end as in a pair.
+shell  opens a shell in one guest.
+kconfig  prints the options that a guest's kernel needs, to be added to those of
+       a tree: rxe-vm kconfig >>.config && make olddefconfig
+
+Options of a guest (in a pair or a group of all; --server-... and --client-... of these,
+--server2-... of one):
+  --kernel KERNEL     kernel to boot: a kernel tree, or the folder of an O= build,
+                      as `make` leaves it; the folder of an unpacked package; or
+                      an image, whose modules are looked for beside it, in
+                      lib/modules there, in ../{,usr/}lib/modules, and in /lib/modules
+                      (default: build/$BASE/bzImage, with DEBUG=1 build/$BASE-debug/bzImage,
+                      with DEBUG=kcsan build/$BASE-kcsan/bzImage)
+  --rdma-core DIR     rdma-core to use: a build in place, with bin, lib and
+                      python (default build/rdma-core, with RDMA_CORE=v65
+                      build/rdma-core-v65)
+  --mem SIZE          memory, e.g. 2G (default 1G)
+  --cpus N            CPUs (default 2)
+  --pmem SIZE         an NVDIMM, fresh for this run, as /dev/dax0.0
+  --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE, made if absent;
+                      a blank one becomes device DAX
+  --share DIR         a folder of the host that the guest may write
+  --append ARGS       more kernel parameters
+  --qemu ARGS         more arguments of QEMU
+
+Options of the run:
+  --name NAME         part of the name of the run's folder under build/out
+  --timeout SECONDS   deadline of the whole run (default 300; of a shell, none)
+  --stop-server       the server is a daemon: it gets SIGTERM when the client
+                      has ended, and its status does not count
+  --kill-server       power the server's guest off hard when the client has ended
+                      (`rxe-kill-server [N]` in the client's guest does so at once;
+                      `rxe-start-server N`, in a group, boots server N again, on the
+                      same NVDIMM, and ends when it is ready)
+  --kill-server=lose[:SEED]
+                      and leave in the server's NVDIMM, a FILE, what a power
+                      failure may leave there: see Documentation/crash-model.rst
+
+Exit status: 0 pass, 1 fail (or what the command ended with), 4 skip, 3 lost: a
+guest died or missed its deadline, 5 the kernel is in trouble (oops, WARNING,
+lockdep, KASAN, ...), 2 wrong usage.
+
+In a guest: RXE_ROLE (guest, server or client), RXE_NAME, RXE_ADDR, RXE_PEER_ADDR, RXE_PEER_ADDRS
+(of all servers for a client, of all clients for a server).
+
+Environment: BASE (v6.1), RDMA_CORE (v56), DEBUG (1 or kcsan), QEMU (qemu-system-x86_64),
+QEMU_ACCEL (kvm, tcg), RXE_TIME_SCALE (1, of a debug kernel 4: all deadlines
+times this; in the guest KSFT_TIMEOUT_SCALE), RXE_OUT (build/out: where the
+folder of the run is made).
+END
+}
+
+mode=			# run, shell, pair, group
+guests=()		# their names, servers first: server1 server2 client1; server client; guest
+servers=() clients=()	# of these
+declare -A side=()	# guest -> guest, server, client
+declare -A number=()	# guest -> 1 to 8, the last part of its addresses
+declare -A option=()	# guest.name -> value, or lines of values where more than one may be given
+name=
+timeout=
+server_end=self		# self, stop, kill
+lose=			# seed of what a power failure takes
+
+max_guests=8
+# As they were given: option, whose (all, server, client, server2 ...), value.
+given_keys=() given_whose=() given_values=()
+server_commands=() client_commands=()
+
+# check_option NAME VALUE
+check_option() {
+	case $1 in
+	kernel | append | qemu) ;;
+	rdma-core) [[ -e $2/lib/libibverbs.so ]] || die "--rdma-core $2: no build of rdma-core is there" ;;
+	mem) megabytes "$2" >/dev/null ;;
+	cpus) [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--cpus $2: not a number of CPUs" ;;
+	pmem) pmem_size "$2" >/dev/null ;;
+	share) [[ -d $2 ]] || die "--share $2: no such folder" ;;
+	*) die "unknown option --$1 (rxe-vm --help)" ;;
+	esac
+}
+
+# set_option GUEST NAME VALUE
+set_option() {
+	case $2 in
+	pmem | share | append | qemu) option[$1.$2]+=$3$'\n' ;;
+	*) option[$1.$2]=$3 ;;
+	esac
+}
+
+parse_command_line() {
+	local key whose
+	case ${1-} in
+	run | shell | pair | group) mode=$1 ;;
+	kconfig)
+		(($# == 1)) || die "'$2': rxe-vm kconfig takes no options"
+		exec cat "$root/kernel/config/guest.config" ;;
+	-h | --help | help) usage; exit ;;
+	'') usage >&2; exit 2 ;;
+	*) die "no such thing as '$1': say run, pair, group, shell or kconfig (rxe-vm --help)" ;;
+	esac
+	shift
+
+	while (($#)); do
+		key=${1#--}
+		case $key in
+		help) usage; exit ;;
+		stop-server) server_end=stop; shift; continue ;;
+		kill-server) server_end='kill'; shift; continue ;;
+		kill-server=*)
+			[[ $key =~ ^kill-server=lose(:([0-9]{1,18}))?$ ]] || die "$1: say --kill-server=lose or --kill-server=lose:SEED"
+			server_end='kill' lose=${BASH_REMATCH[2]:-$((RANDOM * 32768 + RANDOM))}
+			shift; continue ;;
+		'') shift; break ;;
+		esac
+		[[ $1 == --* ]] || break
+		(($# > 1)) || die "$1 wants a value, or is no option (rxe-vm --help)"
+		case $key in
+		name)
+			[[ $2 =~ ^[A-Za-z0-9._-]+$ ]] || die "--name '$2': letters, digits, dot, dash and underscore only"
+			name=$2 ;;
+		timeout)
+			[[ $2 =~ ^[1-9][0-9]*$ ]] || die "--timeout $2: not a number of seconds"
+			timeout=$2 ;;
+		server | client | server[-1-9]* | client[-1-9]*)
+			[[ $mode == pair || $mode == group ]] || die "$1: only rxe-vm pair and group have servers and clients"
+			case $key in
+			server) server_commands+=("$2") ;;
+			client) client_commands+=("$2") ;;
+			*)
+				whose=${key%%-*}
+				check_option "${key#*-}" "$2"
+				given_whose+=("$whose") given_keys+=("${key#*-}") given_values+=("$2") ;;
+			esac ;;
+		*)
+			check_option "$key" "$2"
+			given_whose+=(all) given_keys+=("$key") given_values+=("$2") ;;
+		esac
+		shift 2
+	done
+	name_guests "$@"
+	distribute_options
+	check_pmem
+	name=${name:-$mode}
+	timeout=${timeout:-300}
+}
+
+# add_guest NAME SIDE COMMAND
+add_guest() {
+	guests+=("$1")
+	side[$1]=$2 number[$1]=${#guests[@]} option[$1.command]=$3
+	case $2 in
+	server) servers+=("$1") ;;
+	client) clients+=("$1") ;;
+	esac
+}
+
+# name_guests WORD...: those behind the options
+name_guests() {
+	local -i n
+	case $mode in
+	run)
+		(($#)) || die "no command given: rxe-vm run -- COMMAND [ARG...]"
+		add_guest guest guest "$(sh_quote "$@")"
+		return ;;
+	shell)
+		((!$#)) || die "'$1': rxe-vm shell takes no command"
+		tty -s || die "rxe-vm shell wants a terminal"
+		timeout=${timeout:-1000000}	# as long as one likes
+		add_guest guest guest ""
+		return ;;
+	esac
+	((!$#)) || die "'$1': the commands of a $mode are given by --server and --client, as one string each"
+	[[ $mode == group ]] || ((${#server_commands[@]})) || die "no command given: --server COMMAND"
+	((${#client_commands[@]})) || die "no command given: --client COMMAND"
+	if [[ $mode == pair ]]; then
+		((${#server_commands[@]} + ${#client_commands[@]} == 2)) ||
+			die "a pair has one --server and one --client: for more say rxe-vm group"
+		add_guest server server "${server_commands[0]}"
+		add_guest client client "${client_commands[0]}"
+		return
+	fi
+	((${#server_commands[@]} + ${#client_commands[@]} <= max_guests)) ||
+		die "a group has up to $max_guests guests, not $((${#server_commands[@]} + ${#client_commands[@]}))"
+	for n in "${!server_commands[@]}"; do
+		add_guest "server$((n + 1))" server "${server_commands[n]}"
+	done
+	for n in "${!client_commands[@]}"; do
+		add_guest "client$((n + 1))" client "${client_commands[n]}"
+	done
+}
+
+# Each option to the guests that it is for; of two, the later one counts.
+distribute_options() {
+	local -i i found
+	local guest whose
+	for i in "${!given_keys[@]}"; do
+		whose=${given_whose[i]} found=0
+		for guest in "${guests[@]}"; do
+			[[ $whose == all || $whose == "${side[$guest]}" || $whose == "$guest" ]] || continue
+			set_option "$guest" "${given_keys[i]}" "${given_values[i]}"
+			found=1
+		done
+		((found)) || die "--$whose-${given_keys[i]}: there is no $whose"
+	done
+}
+
+# A file is the NVDIMM of one guest; and what takes from it wants one.
+check_pmem() {
+	local guest spec file
+	local -A owner=()
+	for guest in "${guests[@]}"; do
+		while IFS= read -r spec; do
+			file=$(pmem_file "$spec")
+			[[ -n $file ]] || continue
+			file=$(readlink -m "$file")
+			[[ -z ${owner[$file]-} ]] ||
+				die "--pmem $spec: ${owner[$file]} and $guest cannot share an NVDIMM: say --$guest-pmem OTHER"
+			owner[$file]=$guest
+		done <<<"${option[$guest.pmem]-}"
+	done
+	[[ -n $lose ]] || return 0
+	[[ -x $crash_states ]] || die "there is no $crash_states: run \`make selftests\`"
+	for guest in "${servers[@]}"; do
+		[[ $mode == group || -n $(pmem_file "$(first_pmem "$guest")") ]] ||
+			die "--kill-server=lose wants the NVDIMM to outlive the run: --server-pmem FILE:SIZE"
+		[[ -n $(first_pmem "$guest") ]] || die "--kill-server=lose wants an NVDIMM: --$guest-pmem SIZE"
+	done
+}
+
+# The guest's first NVDIMM, as it was asked for.
+first_pmem() { head -n 1 <<<"${option[$1.pmem]-}"; }
+
+# The words, quoted for any POSIX shell.
+sh_quote() {
+	local word
+	for word; do
+		printf "'%s' " "${word//\'/\'\\\'\'}"
+	done
+}
+
+# megabytes SIZE: 256M, 4G -> 256, 4096
+megabytes() {
+	[[ $1 =~ ^([1-9][0-9]*)([MG])$ ]] || die "'$1' is not a size: say for example 256M or 4G"
+	case ${BASH_REMATCH[2]} in
+	M) echo "${BASH_REMATCH[1]}" ;;
+	G) echo $((BASH_REMATCH[1] * 1024)) ;;
+	esac
+}
+
+# pmem_file SIZE|FILE[:SIZE]: the file that keeps the content, if any.
+pmem_file() {
+	[[ $1 =~ ^[0-9]+[MG]?$ ]] || echo "${1%:*}"
+}
+
+# pmem_size SIZE|FILE[:SIZE]: in MiB.
+pmem_size() {
+	local file size=
+	file=$(pmem_file "$1")
+	[[ -n $file && $1 != *:* ]] || size=$(megabytes "${1##*:}")
+	if [[ -n $file && -e $file ]]; then
+		[[ -f $file && -r $file && -w $file ]] || die "--pmem $1: you cannot read and write $file"
+		local -i have=$(($(stat -L -c %s "$file") / 1024 / 1024))
+		[[ -z $size || $size == "$have" ]] || die "--pmem $1: $file has ${have}M"
+		size=$have
+	fi
+	[[ -n $size ]] || die "--pmem $1: no such file; say $1:SIZE to make one"
+	((size >= 16 && size % 16 == 0)) || die "--pmem $1: the size must be a multiple of 16M"
+	echo "$size"
+}

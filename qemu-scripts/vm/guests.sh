@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+#
+# Guests that run: their start, their output, a word to them, their end.
+
+declare -A boot_of=()	# guest -> the name of its newest boot, which its files begin with: server2, then server2.2 ...
+declare -A boots=()	# guest -> how many it had
+declare -A pid=()	# guest -> its QEMU
+declare -A running=()	# boot -> its QEMU has not ended
+declare -A control=()	# guest -> the way to it, a file descriptor
+hub=			# pid of the QEMU that is the group's network
+followers=()		# pids of what passes the output on
+boot_display=		# pid of what shows how far the boot is
+
+# start_qemu BOOT: qemu[], in the background, as $!.  The end of QEMU's stderr is the end of QEMU; and QEMU must
+# not outlive this script, however that ends.
+start_qemu() {
+	local stdin=/dev/null
+	[[ $mode != shell ]] || stdin=/dev/tty
+	printf '#!/bin/sh\ncd %s\nexec %s\n' "$(sh_quote "$run")" "$(sh_quote "${qemu[@]}")" >"$run/$1.qemu"
+	chmod +x "$run/$1.qemu"
+	(cd "$run" && exec setpriv --pdeathsig KILL "${qemu[@]}") <"$stdin" \
+		2> >(cat >"$run/$1.qemu.log"; echo "$1 gone" >&"$events") &
+	disown	# its end is no news to the shell
+	running[$1]=1
+}
+
+start_hub() {
+	local -a qemu
+	compose_segment
+	start_qemu hub
+	hub=$!
+}
+
+start_guest() {
+	local guest=$1 boot=$1 fd
+	local -a qemu
+	local -i n=$((${boots[$1]-0} + 1))
+	((n == 1)) || boot=$guest.$n
+	boots[$guest]=$n boot_of[$guest]=$boot
+	compose_qemu "$guest" "$boot"
+	write_env "$guest" "$boot" >"$run/$boot.env"
+	touch "$run/$boot.stdout" "$run/$boot.stderr" "$run/$boot.console"
+	mkfifo "$run/$boot.control.in"
+	ln -s events "$run/$boot.control.out"
+	exec {fd}<>"$run/$boot.control.in"
+	control[$guest]=$fd
+	start_qemu "$boot"
+	pid[$guest]=$!
+	[[ $mode == shell ]] || follow "$guest"
+	[[ $boot != "${guests[0]}" ]] || show_boot "$guest"
+}
+
+# follow_file FILE PREFIX: what is there and what comes, until the QEMU of $guest has ended
+follow_file() {
+	local -a tail=(tail -c +1 -f -s 0.05 --pid "${pid[$guest]}" "$run/$1")
+	if [[ -n $2 ]]; then
+		"${tail[@]}" | sed -u "s/^/$2: /" &
+	else
+		"${tail[@]}" &
+	fi
+	followers+=($!)
+}
+
+# Passes on what the guest's command prints, until its QEMU has ended.  A server is no part of the output.
+follow() {
+	local guest=$1 boot=${boot_of[$1]} prefix=
+	((${#clients[@]} < 2)) || prefix=$guest
+	if [[ ${side[$guest]} == server ]]; then
+		follow_file "$boot.stdout" "$guest" >&2
+		follow_file "$boot.stderr" "$guest" >&2
+	else
+		follow_file "$boot.stdout" "$prefix"
+		follow_file "$boot.stderr" "$prefix" >&2
+	fi
+}
+
+# A terminal shows how far the first guest has booted, until its command starts.
+show_boot() {
+	[[ -t 2 && $mode != shell ]] || return 0
+	show_newest_line < <(exec tail -n +1 -f -s 0.05 --pid "${pid[$1]}" "$run/$1.console") &
+	boot_display=$!
+	disown
+}
+
+stop_boot_display() {
+	[[ -n $boot_display ]] || return 0
+	kill "$boot_display" 2>/dev/null || true
+	rewrite ""
+	boot_display=
+}
+
+tell() { echo "$2" >&"${control[$1]}"; }
+
+kill_guest() { kill -KILL "${pid[$1]}" 2>/dev/null || true; }
+
+kill_guests() {
+	local guest
+	for guest in "${!pid[@]}"; do
+		kill_guest "$guest"
+	done
+}
+
+kill_all() {
+	kill_guests
+	[[ -z $hub ]] || kill -KILL "$hub" 2>/dev/null || true
+}

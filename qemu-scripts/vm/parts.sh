@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+#
+# What the guests are made of: programs, kernels with their modules, the accelerator.  Whatever of
+# that is missing is missed here.
+
+# The default, or what --kernel names.
+kernel_of() {
+	local kernel=${option[$1.kernel]-} base=${BASE:-v6.1} target="make kernel"
+	if [[ -z $kernel ]]; then
+		[[ $base == v6.1 ]] || target+=" BASE=$base"
+		[[ -z $variant ]] || target+=" DEBUG=$DEBUG"
+		kernel=$root/build/$base$variant/bzImage
+		[[ -e $kernel ]] || die "there is no $kernel: run \`$target\`"
+	fi
+	[[ -r $kernel ]] || die "--kernel $kernel: no such file or folder, or not readable by you"
+	echo "$kernel"
+}
+
+declare -A image=() initramfs=() modules=()	# of each guest
+
+find_parts() {
+	local guest program kernel
+	for program in "$qemu_program" setpriv cpio busybox depmod flock; do
+		PATH=$PATH:/usr/sbin:/sbin type -P "$program" >/dev/null ||
+			die "there is no $program: install it by \`make deps\` ($("$root/scripts/deps" packages "${program/#"$qemu_program"/qemu-system-x86_64}"))"
+	done
+	for guest in "${guests[@]}"; do
+		kernel=$(kernel_of "$guest")
+		image[$guest]=$("$here/initramfs" "$kernel" image)
+		initramfs[$guest]=$("$here/initramfs" "${image[$guest]}")
+		modules[$guest]=$("$here/initramfs" "${image[$guest]}" modules)
+	done
+	accel=$("$here/accelerator" "${image[${guests[0]}]}")
+}

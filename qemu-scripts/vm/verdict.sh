@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+#
+# What became of the run: pass, fail, skip, lost or splat, and why.
+
+verdict=		# pass, fail, skip, lost, splat
+why=
+status=
+
+# The first verdict stands, except that a kernel in trouble overrides it.
+conclude() {
+	[[ -z $verdict ]] || return 0
+	verdict=$1 status=$2 why=$3
+}
+
+conclude_status() {
+	case $2 in
+	0) conclude pass 0 "" ;;
+	4) conclude skip 4 "$1 ended with status 4" ;;
+	*) conclude fail "$2" "$1 ended with status $2" ;;
+	esac
+}
+
+# What QEMU itself had to say, if anything.
+last_words() {
+	local words
+	words=$(grep -v warning: "$run/$1.qemu.log" | tail -n 3) || true
+	[[ -z $words ]] || printf ': %s' "$words"
+}
+
+declare -A never_up=()	# boot -> why that guest did not come up, as far as its console tells
+
+# why_not_up BOOT: sets that, of a guest that ended before its command began.  What is missing is no trouble of the
+# kernel, though it may end in a panic.
+why_not_up() {
+	local console=$run/$1.console said
+	said=$(grep -ao '^rxe-vm: .*' "$console" | tail -n 1 | tr -d '\r') || true
+	if [[ -n $said ]]; then
+		said=${said#rxe-vm: }
+	elif grep -aq 'Kernel panic .*Unable to mount root fs' "$console"; then
+		said="the kernel finds no initramfs: has it CONFIG_BLK_DEV_INITRD?"
+	elif grep -aq 'Kernel panic .*No working init found' "$console"; then
+		said="the kernel cannot run the guest's first program, a script: has it CONFIG_BINFMT_SCRIPT and CONFIG_BINFMT_ELF?"
+	else
+		return 1
+	fi
+	never_up[$1]="$said (\`rxe-vm kconfig\` prints what a guest's kernel needs)"
+}
+
+# silence BOOT: a word more on a guest that has not said anything.
+silence() {
+	[[ -s $run/$1.console ]] || echo " and said nothing: has its kernel CONFIG_SERIAL_8250_CONSOLE?"
+}
+
+# A kernel in trouble overrides whatever the commands made of it.
+find_splats() {
+	local console boot
+	for console in "$run"/*.console; do
+		boot=${console##*/}
+		boot=${boot%.console}
+		[[ -e $console && -z ${never_up[$boot]-} ]] || continue
+		if "$here/find-splats" "$console" >&2; then
+			verdict=splat status=5 why="the kernel of '${boot%%.*}' is in trouble, see $boot.console"
+		fi
+	done
+}
+
+show_verdict() {
+	printf '%s\n' "$verdict${why:+: $why}" "exit status $status" "accelerator $accel" >"$run/verdict"
+	[[ $verdict != pass ]] || return 0
+	if [[ $verdict == lost ]]; then
+		tail -n 5 "$run"/*.console >&2
+	fi
+	note "$verdict: $why ($run)"
+}
