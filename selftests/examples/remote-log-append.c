@@ -119,6 +119,8 @@ static void open_log(struct log *log)
 		errx(1, "the log cannot be read");
 
 	if (header->magic == LOG_MAGIC) {
+		if (header->epoch)
+			errx(1, "this is one copy of a replicated log: remote-log-replicate appends to all of them");
 		log->acknowledged = header->tail.records;
 		return;
 	}
