@@ -110,8 +110,10 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 
 .PHONY: demo test smoke
-demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check
-	@selftests/examples/demo.sh
+demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check (TARGETS=3: copies at three)
+	@selftests/examples/$(or $(demo_$(or $(TARGETS),1)),$(error TARGETS=$(TARGETS): say 1 or 3))
+demo_1 := demo.sh
+demo_3 := demo-replicas.sh
 test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests (SUITES='A B': these)
 	@selftests/run-tests $(SUITES)
 smoke: kernel rdma-core selftests ## the fastest honest subset of the tests

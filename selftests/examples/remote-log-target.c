@@ -4,7 +4,7 @@
  *
  *	remote-log-target ADDRESS DEVICE
  *
- * DEVICE is a device DAX such as /dev/dax0.0.  Serves on ADDRESS until it is killed.
+ * DEVICE is a device DAX such as /dev/dax0.0.  Serves on ADDRESS, or ADDRESS:PORT, until it is killed.
  */
 #include <err.h>
 #include <errno.h>
@@ -14,20 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "remote-log-connection.h"
 #include "remote-log.h"
 
 /* Listen on @address, so that it is known which RDMA device serves. */
 static struct rdma_cm_id *bind_to(const char *address)
 {
-	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP };
 	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_addrinfo *info;
+	struct rdma_addrinfo *info = log_address(address, RAI_PASSIVE);
 	struct rdma_cm_id *id;
-	char port[8];
 
-	snprintf(port, sizeof(port), "%d", LOG_PORT);
-	if (rdma_getaddrinfo(address, port, &hints, &info))
-		err(1, "%s", address);
 	if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP))
 		err(1, "rdma_cm");
 	if (rdma_bind_addr(id, info->ai_src_addr) || !id->verbs)
@@ -70,14 +66,20 @@ static void accept_initiator(struct rdma_cm_id *id, const struct rdma_conn_param
 		.rnr_retry_count = 7,
 	};
 
-	if (rdma_create_qp(id, pd, &attr))
-		err(1, "rdma_create_qp");
-	if (rdma_accept(id, &param))
-		err(1, "rdma_accept");
+	/* An initiator may have changed its mind: that is no reason to leave the others. */
+	if (rdma_create_qp(id, pd, &attr)) {
+		warn("an initiator has gone: rdma_create_qp");
+		rdma_destroy_id(id);
+	} else if (rdma_accept(id, &param)) {
+		warn("an initiator has gone: rdma_accept");
+		rdma_destroy_qp(id);
+		rdma_destroy_id(id);
+	}
 }
 
 static void serve(struct rdma_cm_id *listener, struct ibv_pd *pd, const struct log_region *region)
 {
+	struct rdma_conn_param asked;
 	struct rdma_cm_event *event;
 	struct rdma_cm_id *id;
 
@@ -85,8 +87,17 @@ static void serve(struct rdma_cm_id *listener, struct ibv_pd *pd, const struct l
 		id = event->id;
 		switch (event->event) {
 		case RDMA_CM_EVENT_CONNECT_REQUEST:
-			accept_initiator(id, &event->param.conn, pd, region);
+			/* An id can't go while one of its events is not given back. */
+			asked = event->param.conn;
 			rdma_ack_cm_event(event);
+			accept_initiator(id, &asked, pd, region);
+			break;
+		case RDMA_CM_EVENT_CONNECT_ERROR:
+		case RDMA_CM_EVENT_UNREACHABLE:
+		case RDMA_CM_EVENT_REJECTED:
+			rdma_ack_cm_event(event);
+			rdma_destroy_qp(id);
+			rdma_destroy_id(id);
 			break;
 		case RDMA_CM_EVENT_DISCONNECTED:
 			rdma_ack_cm_event(event);

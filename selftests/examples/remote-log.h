@@ -35,7 +35,9 @@ struct log_tail {
 
 struct log_header {
 	__u64 magic;		/* written last when a log is made: what has it is a log */
-	__u8 pad[56];
+	__u64 claim;		/* of a replicated log, see remote-log-replicas.h; else 0 */
+	__u64 epoch;		/* the same */
+	__u8 pad[40];
 	struct log_tail tail;	/* on a cache line of its own */
 };
 

@@ -5,7 +5,8 @@
  *	broken-log MISTAKE ADDRESS TEXT RECORDS ACKNOWLEDGED [STEP]
  *
  * MISTAKE is one of the names below; "none" makes none.  All of these pass on Soft-RoCE, which writes
- * through.  The program itself is remote-log-append.c, as it is: only what it posts is changed.
+ * through.  The program itself is remote-log-append.c, and remote-log-connection.c, as they are: only what
+ * they post is changed.
  */
 #include <rdma/rdma_verbs.h>
 #include <stdio.h>
@@ -176,6 +177,7 @@ static size_t broken_record_make(struct log_record *record, __u64 seq, const voi
 #define log_record_make		broken_record_make
 #define IBV_WC_FLUSH		(mistake == READ_FLUSH ? IBV_WC_RDMA_READ : IBV_WC_FLUSH)
 #define main			right_main
+#include "remote-log-connection.c"
 #include "remote-log-append.c"
 #undef main
 
@@ -185,7 +187,7 @@ static void connect_other(void)
 	static struct log other;
 
 	connect_to(&other, target);
-	other_id = other.id;
+	other_id = other.connection.id;
 	main_id = id;
 }
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the programs of the remote log share that speak RDMA. */
+#ifndef REMOTE_LOG_CONNECTION_H
+#define REMOTE_LOG_CONNECTION_H
+
+#include <rdma/rdma_cma.h>
+
+#include "remote-log.h"
+
+/*
+ * FLUSH and ATOMIC WRITE share the credits of READ: so many may be on their way at once.  What is
+ * posted beyond that waits in the send queue, so more appends in flight would gain nothing.
+ */
+#define DEPTH			16
+#define CREDITS_PER_APPEND	3
+#define REQUESTS_PER_APPEND	4
+#define MAX_APPENDS		(DEPTH / CREDITS_PER_APPEND)
+
+/* How often a request is sent again, before the target is given up; Soft-RoCE takes 7 for endless. */
+#define RETRIES			6
+
+/* An initiator's connection to a target. */
+struct log_connection {
+	struct rdma_cm_id *id;
+	struct ibv_qp_ex *qp;
+	struct log_region region;	/* the target's memory */
+	unsigned int max_appends;	/* in flight */
+};
+
+/* What an initiator asks for. */
+extern const struct rdma_conn_param log_conn_param;
+
+/*
+ * Look up @text, ADDRESS or ADDRESS:PORT, where an IPv6 address with a port is in brackets.  @flags as
+ * rdma_getaddrinfo(3) has them.  Ends the program if there is no such address.
+ */
+struct rdma_addrinfo *log_address(const char *text, int flags);
+
+/*
+ * Make the queue pair of @connection, whose id is resolved, in @pd (NULL: in rdma_cm's own).  An answer may
+ * take 4.096 us times 2 to the power of @ack_timeout.  Ends the program if that cannot be.
+ */
+void log_create_qp(struct log_connection *connection, struct ibv_pd *pd, __u8 ack_timeout);
+
+/*
+ * Learn from what a target at @address answered where its log is, and how many appends it takes at
+ * once.  Ends the program if the target is none.
+ */
+void log_learn_region(struct log_connection *connection, const struct rdma_conn_param *got,
+		      const char *address);
+
+/* See remote-log-connection.c.  Both return 0, or an errno if nothing could be posted. */
+int log_publish(struct log_connection *connection, __u64 where, const void *data, size_t size, __u32 lkey,
+		__u64 pointer_where, const void *pointer, __u64 wr_id);
+int log_store(struct log_connection *connection, __u64 where, const void *value, __u64 wr_id);
+
+#endif /* REMOTE_LOG_CONNECTION_H */

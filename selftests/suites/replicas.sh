@@ -1,0 +1,288 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The replicated log bears what its rules say (selftests/examples/remote-log-replicas.h): a minority of the targets
+# dies at any moment, and comes back later or not; the initiator dies and is replaced, in the midst of a recovery,
+# too.  After each death whichever majority a new initiator might look at has all that was acknowledged, in order,
+# byte for byte; and each initiator goes on with all that the one before it had acknowledged.
+#
+# In one guest the targets are processes, each with an NVDIMM of its own, and what is sent to each is late by
+# chance (broken-replicas).  In a group each target is a guest, whose power is cut.
+#
+# With LONG=1 there are 200 rounds in place of 20.  SEED=N replays what is killed, and after how many records; how
+# far things got until then is up to the machine.
+
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$here/../ktap.sh"
+# shellcheck source=selftests/examples/replicas-guests.sh
+. "$here/../examples/replicas-guests.sh"
+PATH=$root/build/selftests:$PATH
+
+seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+rounds_of_3=$((${LONG:-0} ? 100 : 10))
+rounds_of_5=$((${LONG:-0} ? 70 : 7))
+rounds_of_group=$((${LONG:-0} ? 30 : 3))
+# More than are appended until something dies.
+records=5000
+
+##############################################################################
+# Within the initiator's guest
+
+# start_initiator: the next one.  Its texts tell it from all others.
+start_initiator() {
+	initiator+=1
+	seq -f "initiator $initiator, line %g$(printf '%*s' $((RANDOM % 200)) '')" 20000 >"$work/text"
+	exec {said}< <(exec "${program[@]}" "$work/text" $records "$work/appended" 1 "${addresses[@]}" 2>&1)
+	running=$!
+}
+
+# await PATTERN: until the initiator says it
+await() {
+	local line
+	while IFS= read -r line <&"$said"; do
+		echo "$line" >>"$work/said"
+		# shellcheck disable=SC2053 # it is a pattern
+		[[ $line != $1 ]] || return 0
+	done
+	fail_round "the initiator has ended"
+}
+
+# await_records N: until so many more are acknowledged
+await_records() {
+	local -i n
+	for ((n = 0; n < $1; n++)); do
+		await "* records acknowledged"
+	done
+}
+
+kill_initiator() {
+	kill -KILL "$running" 2>/dev/null || true
+	wait "$running" 2>/dev/null || true
+	exec {said}<&-
+	running=
+	check
+}
+
+# What was acknowledged is where it has to be.
+check() {
+	# It may have been killed while it handed out what it had found.
+	local -i old new
+	old=$(stat -c %s "$work/acknowledged") new=$(stat -c %s "$work/appended")
+	cmp -n $((old < new ? old : new)) "$work/acknowledged" "$work/appended" ||
+		fail_round "initiator $initiator does not go on with what was acknowledged"
+	((new < old)) || cp "$work/appended" "$work/acknowledged"
+	: >"$work/appended"
+	! grep "has lost" "$work/said" || fail_round "a target has lost something"
+	[[ ! -s $work/acknowledged || ${#devices[@]} == 0 ]] ||
+		remote-log-check-replicas "$targets" "$work/acknowledged" "${devices[@]}" >"$work/checked" 2>&1 ||
+		fail_round "not all that was acknowledged is there: $(<"$work/checked")"
+}
+
+fail_round() {
+	echo "round $round: $*"
+	tail -n 40 "$work/said"
+	[[ ${#devices[@]} == 0 ]] || cat "$work"/target?
+	exit 1
+}
+
+start_target() {
+	remote-log-target "${addresses[$1]}" "${devices[$1]}" >/dev/null 2>"$work/target$1" &
+	target[$1]=$!
+}
+
+start_those_down() {
+	local i
+	for i in "${down[@]}"; do
+		start_target "$i"
+	done
+	down=()
+}
+
+# kill_minority [PID]: at random, at most as many as may be; and at the same moment that process
+kill_minority() {
+	local -i n i
+	local -a pids=()
+	n=$((1 + RANDOM % ((targets - 1) / 2)))
+	while ((${#down[@]} < n)); do
+		i=$((RANDOM % targets))
+		[[ " ${down[*]} " != *" $i "* ]] || continue
+		down+=("$i")
+		pids+=("${target[i]}")
+	done
+	kill -KILL "$@" "${pids[@]}"
+	wait "${pids[@]}" 2>/dev/null || true
+}
+
+# The initiator loses a minority, and goes on; or it dies with them, and the next one begins without them.
+round() {
+	start_initiator
+	await_records $((1 + RANDOM % 30))
+	start_those_down
+	await_records $((RANDOM % 30))
+	if ((RANDOM % 2)); then
+		kill_minority "$running"
+		kill_initiator
+		((RANDOM % 2)) || die_young
+		return
+	fi
+	kill_minority
+	await_records $((RANDOM % 30))
+	if ((RANDOM % 2)); then
+		start_those_down
+		((RANDOM % 2)) || await "target * in line *"
+		await_records $((RANDOM % 30))
+	fi
+	kill_initiator
+	((RANDOM % 2)) || start_those_down
+	((RANDOM % 2)) || cut_recovery_short
+}
+
+# What those who are down may have, and nobody else, is longer than what this one appends.
+die_young() {
+	start_initiator
+	await_records 1
+	kill_initiator
+	start_those_down
+}
+
+cut_recovery_short() {
+	local -i i
+	start_initiator
+	for ((i = RANDOM % 5; i > 0; i--)); do
+		await '*'
+	done
+	kill_initiator
+}
+
+# set_up SEED [PROGRAM...]: what the rounds work on; $work is a folder of their own
+set_up() {
+	RANDOM=$1
+	program=("${@:2}")
+	: >"$work/acknowledged"
+	: >"$work/appended"
+	: >"$work/said"
+}
+
+tell_rounds() {
+	echo "# SEED=$1: $((round - 1)) rounds, $initiator initiators, $(wc -l <"$work/acknowledged") records" \
+		"acknowledged; $(grep -c 'are not those of the log' "$work/said") times what did not count was cut off"
+}
+
+# rounds TARGETS ROUNDS SEED MISTAKE: in one guest
+rounds() {
+	local -i targets=$1 i initiator=0 round
+	local -a addresses=() devices=() target=() down=() program
+	local running='' said
+	work=$(mktemp -d)
+	set_up "$3" broken-replicas "$4" "$3"
+	for ((i = 0; i < targets; i++)); do
+		addresses+=("$RXE_ADDR:$((7471 + i))")
+		devices+=("/dev/dax$i.0")
+		start_target $i
+	done
+	for ((round = 1; round <= $2; round++)); do
+		round
+	done
+	tell_rounds "$3"
+}
+
+# In a group, where the others are guests.  What is left of them is looked at when all have lost their power.
+group_round() {
+	local n booting
+	start_initiator
+	await_records $((1 + RANDOM % 50))
+	n=$((1 + RANDOM % targets))
+	rxe-kill-server "$n"
+	if ((RANDOM % 2)); then
+		kill_initiator
+		start_initiator
+	fi
+	await_records $((1 + RANDOM % 30))
+	rxe-start-server "$n" &
+	booting=$!
+	await_records $((RANDOM % 30))
+	wait "$booting"
+	((RANDOM % 2)) || await "target $n: in line *"
+	kill_initiator
+}
+
+# group_rounds TARGETS ROUNDS SEED FOLDER: in the client's guest; what was acknowledged goes to FOLDER
+group_rounds() {
+	local -i targets=$1 initiator=0 round
+	local -a addresses devices=() program
+	local running='' said
+	work=$4
+	read -ra addresses <<<"$RXE_PEER_ADDRS"
+	set_up "$3" remote-log-replicate
+	# Time passes between the packets of an append: there power cuts belong.
+	tc qdisc add dev eth0 root netem rate 8mbit
+	for ((round = 1; round <= $2; round++)); do
+		group_round
+	done
+	tell_rounds "$3"
+}
+
+##############################################################################
+# Cases
+
+# guest_rounds TARGETS ROUNDS SEED MISTAKE
+guest_rounds() {
+	local i
+	local -a nvdimms=()
+	for ((i = 0; i < $1; i++)); do
+		nvdimms+=(--pmem 16M)
+	done
+	"$root/qemu-scripts/rxe-vm" run --name replicas --timeout $((60 + 20 * $2)) "${nvdimms[@]}" -- \
+		"$0" rounds "$@"
+}
+
+nothing_acknowledged_is_missing_with_3_targets() { guest_rounds 3 "$rounds_of_3" "$seed" none; }
+nothing_acknowledged_is_missing_with_5_targets() { guest_rounds 5 "$rounds_of_5" "$seed" none; }
+
+# Of each target, the answers are late: a power cut finds what was not durable yet.
+nothing_acknowledged_is_missing_after_power_cuts() {
+	local said
+	said=$(replicas_group replicas 3 "$seed" "tc qdisc add dev eth0 root netem delay 2ms; $serve_replica" \
+		"$(printf '%q group_rounds 3 %q %q %q' "$0" "$rounds_of_group" "$seed" "$work")" 2>&1) || fail "$said"
+	sed -n 's/^rxe-vm: \(server.*the power failure took\)/# \1/p; /^# /p' <<<"$said"
+	said=$(replicas_check replicas 3 2>&1) || fail "$said"
+	sed -n 's/^\(.*acknowledged records: \)/# \1/p' <<<"$said"
+}
+
+# caught MISTAKE
+caught() {
+	local said status=0
+	said=$(guest_rounds 3 40 "${SEED:-1}" "$1" 2>&1) || status=$?
+	echo "$said"
+	((status == 1)) || fail "status $status, not 1"
+	grep -q "^round [0-9]*: " <<<"$said" || fail "nothing was noticed"
+}
+
+who_counts_one_answer_is_caught() { caught one-answer; }
+who_recovers_from_one_target_is_caught() { caught one-target; }
+who_does_not_repair_is_caught() { caught no-repair; }
+who_takes_the_longest_copy_is_caught() { caught longest; }
+
+# shellcheck disable=SC2034 # for run_suite
+cases=(
+	nothing_acknowledged_is_missing_with_3_targets
+	nothing_acknowledged_is_missing_with_5_targets
+	nothing_acknowledged_is_missing_after_power_cuts
+	who_counts_one_answer_is_caught
+	who_recovers_from_one_target_is_caught
+	who_does_not_repair_is_caught
+	who_takes_the_longest_copy_is_caught
+)
+
+case ${1-} in
+# In a guest.
+rounds | group_rounds) "$@" ;;
+*)
+	work=$(mktemp -d -p "$RXE_OUT")
+	trap 'rm -r "$work"' EXIT
+	run_suite 1 "$@" ;;
+esac
