@@ -95,7 +95,9 @@ name=
 timeout=
 server_end=self		# self, stop, kill
 lose=			# seed of what a power failure takes
-ipv6= vlan= mtu=	# of the link
+ipv6=	# of the link, with these two
+vlan=
+mtu=
 
 max_guests=8
 # As they were given: option, whose (all, server, client, server2 ...), value.
@@ -166,10 +168,10 @@ parse_command_line() {
 			[[ $2 =~ ^[1-9][0-9]*$ ]] || die "--timeout $2: not a number of seconds"
 			timeout=$2 ;;
 		vlan)
-			[[ $2 =~ ^[1-9][0-9]{0,3}$ ]] && (($2 < 4095)) || die "--vlan $2: a VLAN has a number from 1 to 4094"
+			[[ $2 =~ ^[1-9][0-9]{0,3}$ && $2 -lt 4095 ]] || die "--vlan $2: a VLAN has a number from 1 to 4094"
 			vlan=$2 ;;
 		mtu)
-			[[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && (($2 >= 576 && $2 <= 65000)) || die "--mtu $2: a network card takes 576 to 65000 bytes"
+			[[ $2 =~ ^[1-9][0-9]{0,4}$ && $2 -ge 576 && $2 -le 65000 ]] || die "--mtu $2: a network card takes 576 to 65000 bytes"
 			mtu=$2 ;;
 		server | client | server[-1-9]* | client[-1-9]*)
 			[[ $mode == pair || $mode == group ]] || die "$1: only rxe-vm pair and group have servers and clients"

@@ -81,7 +81,7 @@ add_pmem() {
 	local file
 	local -i size
 	size=$(pmem_size "$2")
-	file=$(pmem_path "$1" $pmems "$2")
+	file=$(pmem_path "$1" "$pmems" "$2")
 	[[ -e $file ]] || truncate -s "${size}M" "$file" || die "--pmem $2: cannot make $file"
 	qemu+=(
 		-object "memory-backend-file,id=pmem$pmems,mem-path=$(value "$(readlink -f "$file")"),size=${size}M,share=on"
