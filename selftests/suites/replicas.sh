@@ -94,6 +94,23 @@ start_target() {
 	target[$1]=$!
 }
 
+start_targets() {
+	local -i i
+	for ((i = 0; i < targets; i++)); do
+		addresses+=("$RXE_ADDR:$((7471 + i))")
+		devices+=("/dev/dax$i.0")
+		start_target $i
+	done
+}
+
+kill_targets() {
+	local i
+	for i; do
+		kill -KILL "${target[i]}"
+		wait "${target[i]}" 2>/dev/null || true
+	done
+}
+
 start_those_down() {
 	local i
 	for i in "${down[@]}"; do
@@ -174,20 +191,42 @@ tell_rounds() {
 
 # rounds TARGETS ROUNDS SEED MISTAKE: in one guest
 rounds() {
-	local -i targets=$1 i initiator=0 round
+	local -i targets=$1 initiator=0 round
 	local -a addresses=() devices=() target=() down=() program
 	local running='' said
 	work=$(mktemp -d)
 	set_up "$3" broken-replicas "$4" "$3"
-	for ((i = 0; i < targets; i++)); do
-		addresses+=("$RXE_ADDR:$((7471 + i))")
-		devices+=("/dev/dax$i.0")
-		start_target $i
-	done
+	start_targets
 	for ((round = 1; round <= $2; round++)); do
 		round
 	done
 	tell_rounds "$3"
+}
+
+# Nothing is acknowledged without a majority; it goes on with the next one, and ends if there is none for long.
+minority() {
+	local -i targets=3 initiator=0 round=0
+	local -a addresses=() devices=() target=() down=() program
+	local running='' said line
+	work=$(mktemp -d)
+	set_up 1 remote-log-replicate
+	start_targets
+	start_initiator
+	await_records 20
+	kill_targets 1 2
+	await "no majority is left: 1 of 3 targets; nothing is acknowledged"
+	start_target 2
+	while IFS= read -r line <&"$said" && [[ $line != "target 3: in line"* ]]; do
+		[[ $line != *" records acknowledged" ]] || fail_round "acknowledged without a majority: $line"
+	done
+	await_records 20
+	kill_targets 0 2
+	await "no majority is left: *"
+	line=$(cat <&"$said")
+	[[ $line == *"remote-log-replicate: no majority for "*" s: 0 of 3 targets; "*" records are acknowledged" ]] ||
+		fail_round "it says: $line"
+	[[ $line != *" of "*" records acknowledged"* ]] || fail_round "acknowledged without a majority: $line"
+	kill_initiator
 }
 
 # In a group, where the others are guests.  What is left of them is looked at when all have lost their power.
@@ -229,19 +268,23 @@ group_rounds() {
 ##############################################################################
 # Cases
 
-# guest_rounds TARGETS ROUNDS SEED MISTAKE
-guest_rounds() {
+# in_guest TARGETS TIMEOUT FUNCTION [ARGUMENT...]
+in_guest() {
 	local i
 	local -a nvdimms=()
 	for ((i = 0; i < $1; i++)); do
 		nvdimms+=(--pmem 16M)
 	done
-	"$root/qemu-scripts/rxe-vm" run --name replicas --timeout $((60 + 20 * $2)) "${nvdimms[@]}" -- \
-		"$0" rounds "$@"
+	"$root/qemu-scripts/rxe-vm" run --name replicas --timeout "$2" "${nvdimms[@]}" -- "$0" "${@:3}"
 }
+
+# guest_rounds TARGETS ROUNDS SEED MISTAKE
+guest_rounds() { in_guest "$1" $((60 + 20 * $2)) rounds "$@"; }
 
 nothing_acknowledged_is_missing_with_3_targets() { guest_rounds 3 "$rounds_of_3" "$seed" none; }
 nothing_acknowledged_is_missing_with_5_targets() { guest_rounds 5 "$rounds_of_5" "$seed" none; }
+
+nothing_is_acknowledged_without_a_majority() { in_guest 3 120 minority; }
 
 # Of each target, the answers are late: a power cut finds what was not durable yet.
 nothing_acknowledged_is_missing_after_power_cuts() {
@@ -271,6 +314,7 @@ who_takes_the_longest_copy_is_caught() { caught longest; }
 cases=(
 	nothing_acknowledged_is_missing_with_3_targets
 	nothing_acknowledged_is_missing_with_5_targets
+	nothing_is_acknowledged_without_a_majority
 	nothing_acknowledged_is_missing_after_power_cuts
 	who_counts_one_answer_is_caught
 	who_recovers_from_one_target_is_caught
@@ -280,7 +324,7 @@ cases=(
 
 case ${1-} in
 # In a guest.
-rounds | group_rounds) "$@" ;;
+rounds | minority | group_rounds) "$@" ;;
 *)
 	work=$(mktemp -d -p "$RXE_OUT")
 	trap 'rm -r "$work"' EXIT
