@@ -36,7 +36,7 @@ records=5000
 start_initiator() {
 	initiator+=1
 	seq -f "initiator $initiator, line %g$(printf '%*s' $((RANDOM % 200)) '')" 20000 >"$work/text"
-	exec {said}< <(exec "${program[@]}" "$work/text" $records "$work/appended" 1 "${addresses[@]}" 2>&1)
+	exec {said}< <(exec "${program[@]}" "$work/text" "$records" "$work/appended" 1 "${addresses[@]}" 2>&1)
 	running=$!
 }
 
@@ -203,6 +203,32 @@ rounds() {
 	tell_rounds "$3"
 }
 
+# One target alone has records that nobody acknowledged; without it another record is.
+longer_copy() {
+	local -i targets=3 initiator=0 round=0
+	local -a addresses=() devices=() target=() down=() program
+	local running='' said
+	work=$(mktemp -d)
+	set_up 1 broken-replicas "$1" 0
+	start_targets
+	start_initiator
+	await_records 20
+	kill_targets 1 2
+	await "no majority is left: *"
+	kill_initiator
+	kill_targets 0
+	start_target 1
+	start_target 2
+	records=1 start_initiator
+	await "* records are acknowledged; *"
+	kill_initiator
+	start_target 0
+	start_initiator
+	await_records 10
+	kill_initiator
+	grep "^target 1: records from .* are not those of the log" "$work/said" || fail_round "target 1 had nothing more"
+}
+
 # Nothing is acknowledged without a majority; it goes on with the next one, and ends if there is none for long.
 minority() {
 	local -i targets=3 initiator=0 round=0
@@ -312,7 +338,14 @@ caught() {
 who_counts_one_answer_is_caught() { caught one-answer; }
 who_recovers_from_one_target_is_caught() { caught one-target; }
 who_does_not_repair_is_caught() { caught no-repair; }
-who_takes_the_longest_copy_is_caught() { caught longest; }
+
+a_longer_copy_of_an_older_epoch_is_cut() { in_guest 3 120 longer_copy none; }
+
+who_takes_the_longest_copy_is_caught() {
+	local said
+	said=$(in_guest 3 120 longer_copy longest 2>&1) && fail "nothing was noticed"
+	[[ $said == *"does not go on with what was acknowledged"* ]] || fail "$said"
+}
 
 # shellcheck disable=SC2034 # for run_suite
 cases=(
@@ -323,12 +356,13 @@ cases=(
 	who_counts_one_answer_is_caught
 	who_recovers_from_one_target_is_caught
 	who_does_not_repair_is_caught
+	a_longer_copy_of_an_older_epoch_is_cut
 	who_takes_the_longest_copy_is_caught
 )
 
 case ${1-} in
 # In a guest; and for who wants other rounds: guest_rounds TARGETS ROUNDS SEED MISTAKE.
-rounds | minority | group_rounds | guest_rounds) "$@" ;;
+rounds | minority | longer_copy | group_rounds | guest_rounds) "$@" ;;
 *)
 	work=$(mktemp -d -p "$RXE_OUT")
 	trap 'rm -r "$work"' EXIT
