@@ -31,8 +31,8 @@ check_input() {
 	[[ -r $text ]] || die "there is no $text: run \`make kernel\`"
 	records=${1:-$(wc -l <"$text")}
 	[[ $records =~ ^[1-9][0-9]*$ ]] || die "'$records' is not a number of records: demo-replicas.sh [RECORDS]"
-	((records >= 100 && records <= $(wc -l <"$text"))) ||
-		die "$records records? 100 at least, and $text has $(wc -l <"$text") lines"
+	((records >= 10000 && records <= $(wc -l <"$text"))) ||
+		die "$records records? 10000 at least, for guests have to boot meanwhile; and $text has $(wc -l <"$text") lines"
 	for program in remote-log-target remote-log-replicate remote-log-check-replicas; do
 		[[ -x $root/build/selftests/$program ]] ||
 			die "there is no build/selftests/$program: run \`make selftests\`"
@@ -41,12 +41,6 @@ check_input() {
 
 ##############################################################################
 # In the initiator's guest
-
-# Boot target N again, in the background.
-start_again() {
-	rxe-start-server "$1" &
-	booting=$!
-}
 
 # A guest may take longer to boot than the rest takes to append: then the initiator has to stand still.
 wait_for_boot() {
@@ -59,13 +53,22 @@ wait_for_boot() {
 
 cut_power() {
 	echo "the power of target $1 is cut"
+	down=$1
 	rxe-kill-server "$1"
-	start_again "$1"
+}
+
+# Boot target N again, in the background.  What was sent to it again and again has ended; crash-states, which takes
+# what a power failure may take, would wonder about that.
+start_again() {
+	rxe-start-server "$1" &
+	booting=$! down=
 }
 
 # Say what it says, and cut the power of target 2, then, when that is back, of target 3.
 append_and_cut() {
-	local line said initiator booting='' n cuts=0 back=
+	local line said initiator booting='' down='' n cuts=0 back=
+	# About 1000 appends in a second: something shall be left to append when a guest has booted.
+	tc qdisc add dev eth0 root netem rate 8mbit
 	exec {said}< <(exec remote-log-replicate "$text" "$records" "$work/acknowledged" 50 "$@" 2>&1)
 	initiator=$!
 	while IFS= read -r line <&"$said"; do
@@ -82,6 +85,9 @@ append_and_cut() {
 			elif ((cuts == 2 && n >= records * 7 / 8)); then
 				wait_for_boot
 			fi ;;
+		"target "[23]": lost "*)
+			echo "$line"
+			[[ -z $down || $line != "target $down:"* ]] || start_again "$down" ;;
 		"target 2: in line"*)
 			((cuts == 0)) || back=1
 			echo "$line" ;;

@@ -36,7 +36,7 @@ records=5000
 start_initiator() {
 	initiator+=1
 	seq -f "initiator $initiator, line %g$(printf '%*s' $((RANDOM % 200)) '')" 20000 >"$work/text"
-	exec {said}< <(exec "${program[@]}" "$work/text" $records "$work/appended" 1 "${addresses[@]}" 2>&1)
+	exec {said}< <(exec "${program[@]}" "$work/text" "$records" "$work/appended" 1 "${addresses[@]}" 2>&1)
 	running=$!
 }
 
@@ -92,6 +92,23 @@ fail_round() {
 start_target() {
 	remote-log-target "${addresses[$1]}" "${devices[$1]}" >/dev/null 2>"$work/target$1" &
 	target[$1]=$!
+}
+
+start_targets() {
+	local -i i
+	for ((i = 0; i < targets; i++)); do
+		addresses+=("$RXE_ADDR:$((7471 + i))")
+		devices+=("/dev/dax$i.0")
+		start_target $i
+	done
+}
+
+kill_targets() {
+	local i
+	for i; do
+		kill -KILL "${target[i]}"
+		wait "${target[i]}" 2>/dev/null || true
+	done
 }
 
 start_those_down() {
@@ -174,20 +191,68 @@ tell_rounds() {
 
 # rounds TARGETS ROUNDS SEED MISTAKE: in one guest
 rounds() {
-	local -i targets=$1 i initiator=0 round
+	local -i targets=$1 initiator=0 round
 	local -a addresses=() devices=() target=() down=() program
 	local running='' said
 	work=$(mktemp -d)
 	set_up "$3" broken-replicas "$4" "$3"
-	for ((i = 0; i < targets; i++)); do
-		addresses+=("$RXE_ADDR:$((7471 + i))")
-		devices+=("/dev/dax$i.0")
-		start_target $i
-	done
+	start_targets
 	for ((round = 1; round <= $2; round++)); do
 		round
 	done
 	tell_rounds "$3"
+}
+
+# One target alone has records that nobody acknowledged; without it another record is.
+longer_copy() {
+	local -i targets=3 initiator=0 round=0
+	local -a addresses=() devices=() target=() down=() program
+	local running='' said
+	work=$(mktemp -d)
+	set_up 1 broken-replicas "$1" 0
+	start_targets
+	start_initiator
+	await_records 20
+	kill_targets 1 2
+	await "no majority is left: *"
+	kill_initiator
+	kill_targets 0
+	start_target 1
+	start_target 2
+	records=1 start_initiator
+	await "* records are acknowledged; *"
+	kill_initiator
+	start_target 0
+	start_initiator
+	await_records 10
+	kill_initiator
+	grep "^target 1: records from .* are not those of the log" "$work/said" || fail_round "target 1 had nothing more"
+}
+
+# Nothing is acknowledged without a majority; it goes on with the next one, and ends if there is none for long.
+minority() {
+	local -i targets=3 initiator=0 round=0
+	local -a addresses=() devices=() target=() down=() program
+	local running='' said line
+	work=$(mktemp -d)
+	set_up 1 remote-log-replicate
+	start_targets
+	start_initiator
+	await_records 20
+	kill_targets 1 2
+	await "no majority is left: 1 of 3 targets; nothing is acknowledged"
+	start_target 2
+	while IFS= read -r line <&"$said" && [[ $line != "target 3: in line"* ]]; do
+		[[ $line != *" records acknowledged" ]] || fail_round "acknowledged without a majority: $line"
+	done
+	await_records 20
+	kill_targets 0 2
+	await "no majority is left: *"
+	line=$(cat <&"$said")
+	[[ $line == *"remote-log-replicate: no majority for "*" s: 0 of 3 targets; "*" records are acknowledged" ]] ||
+		fail_round "it says: $line"
+	[[ $line != *" of "*" records acknowledged"* ]] || fail_round "acknowledged without a majority: $line"
+	kill_initiator
 }
 
 # In a group, where the others are guests.  What is left of them is looked at when all have lost their power.
@@ -197,9 +262,13 @@ group_round() {
 	await_records $((1 + RANDOM % 50))
 	n=$((1 + RANDOM % targets))
 	rxe-kill-server "$n"
+	# What is sent again and again to a guest that is gone shall not come to its next boot: crash-states would take
+	# it for a gap.
 	if ((RANDOM % 2)); then
 		kill_initiator
 		start_initiator
+	else
+		await "target $n: lost *"
 	fi
 	await_records $((1 + RANDOM % 30))
 	rxe-start-server "$n" &
@@ -229,26 +298,30 @@ group_rounds() {
 ##############################################################################
 # Cases
 
-# guest_rounds TARGETS ROUNDS SEED MISTAKE
-guest_rounds() {
+# in_guest TARGETS TIMEOUT FUNCTION [ARGUMENT...]
+in_guest() {
 	local i
 	local -a nvdimms=()
 	for ((i = 0; i < $1; i++)); do
 		nvdimms+=(--pmem 16M)
 	done
-	"$root/qemu-scripts/rxe-vm" run --name replicas --timeout $((60 + 20 * $2)) "${nvdimms[@]}" -- \
-		"$0" rounds "$@"
+	"$root/qemu-scripts/rxe-vm" run --name replicas --timeout "$2" "${nvdimms[@]}" -- "$0" "${@:3}"
 }
+
+# guest_rounds TARGETS ROUNDS SEED MISTAKE
+guest_rounds() { in_guest "$1" $((60 + 20 * $2)) rounds "$@"; }
 
 nothing_acknowledged_is_missing_with_3_targets() { guest_rounds 3 "$rounds_of_3" "$seed" none; }
 nothing_acknowledged_is_missing_with_5_targets() { guest_rounds 5 "$rounds_of_5" "$seed" none; }
+
+nothing_is_acknowledged_without_a_majority() { in_guest 3 120 minority; }
 
 # Of each target, the answers are late: a power cut finds what was not durable yet.
 nothing_acknowledged_is_missing_after_power_cuts() {
 	local said
 	said=$(replicas_group replicas 3 "$seed" "tc qdisc add dev eth0 root netem delay 2ms; $serve_replica" \
 		"$(printf '%q group_rounds 3 %q %q %q' "$0" "$rounds_of_group" "$seed" "$work")" 2>&1) || fail "$said"
-	sed -n 's/^rxe-vm: \(server.*the power failure took\)/# \1/p; /^# /p' <<<"$said"
+	sed -n 's/^rxe-vm: \(server.*the power failure took\)/# \1/; /^# /p' <<<"$said"
 	said=$(replicas_check replicas 3 2>&1) || fail "$said"
 	sed -n 's/^\(.*acknowledged records: \)/# \1/p' <<<"$said"
 }
@@ -265,22 +338,31 @@ caught() {
 who_counts_one_answer_is_caught() { caught one-answer; }
 who_recovers_from_one_target_is_caught() { caught one-target; }
 who_does_not_repair_is_caught() { caught no-repair; }
-who_takes_the_longest_copy_is_caught() { caught longest; }
+
+a_longer_copy_of_an_older_epoch_is_cut() { in_guest 3 120 longer_copy none; }
+
+who_takes_the_longest_copy_is_caught() {
+	local said
+	said=$(in_guest 3 120 longer_copy longest 2>&1) && fail "nothing was noticed"
+	[[ $said == *"does not go on with what was acknowledged"* ]] || fail "$said"
+}
 
 # shellcheck disable=SC2034 # for run_suite
 cases=(
 	nothing_acknowledged_is_missing_with_3_targets
 	nothing_acknowledged_is_missing_with_5_targets
+	nothing_is_acknowledged_without_a_majority
 	nothing_acknowledged_is_missing_after_power_cuts
 	who_counts_one_answer_is_caught
 	who_recovers_from_one_target_is_caught
 	who_does_not_repair_is_caught
+	a_longer_copy_of_an_older_epoch_is_cut
 	who_takes_the_longest_copy_is_caught
 )
 
 case ${1-} in
-# In a guest.
-rounds | group_rounds) "$@" ;;
+# In a guest; and for who wants other rounds: guest_rounds TARGETS ROUNDS SEED MISTAKE.
+rounds | minority | longer_copy | group_rounds | guest_rounds) "$@" ;;
 *)
 	work=$(mktemp -d -p "$RXE_OUT")
 	trap 'rm -r "$work"' EXIT
