@@ -130,6 +130,9 @@ compose_qemu() {
 	tcg)
 		# A thread for each CPU, unless -icount makes the guest's time a count of instructions.
 		qemu+=(-accel tcg -cpu max)
+		# Before 8.2, where one CPU uses a device's registers while another moves a BAR, QEMU takes the wrong
+		# device for it, or dies: guest/init brings the other CPUs when the drivers have their devices.
+		append+=" maxcpus=1 noreplace-smp"
 		append+=" watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 no_timer_check tsc=reliable"
 		append+=$(known_tsc) ;;
 	*)
