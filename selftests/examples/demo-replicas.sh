@@ -14,29 +14,21 @@ set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
-# shellcheck source=qemu-scripts/run-folder.sh
-. "$root/qemu-scripts/run-folder.sh"
+# shellcheck source=selftests/examples/demo-steps.sh
+. "$here/demo-steps.sh"
 # shellcheck source=selftests/examples/replicas-guests.sh
 . "$here/replicas-guests.sh"
-text=$root/build/${BASE:-v6.1}/src/MAINTAINERS
 targets=3
 measured=500
 
-die() { echo "demo: error: $*" >&2; exit 1; }
-step() { printf '\n== %s\n' "$*"; }
-row() { printf '%9s  %s\n' "$1" "$2"; }
-
 check_input() {
-	local program
-	[[ -r $text ]] || die "there is no $text: run \`make kernel\`"
-	records=${1:-$(wc -l <"$text")}
-	[[ $records =~ ^[1-9][0-9]*$ ]] || die "'$records' is not a number of records: demo-replicas.sh [RECORDS]"
-	((records >= 10000 && records <= $(wc -l <"$text"))) ||
-		die "$records records? 10000 at least, for guests have to boot meanwhile; and $text has $(wc -l <"$text") lines"
-	for program in remote-log-target remote-log-replicate remote-log-check-replicas; do
-		[[ -x $root/build/selftests/$program ]] ||
-			die "there is no build/selftests/$program: run \`make selftests\`"
-	done
+	local lines
+	lines=$(lines_of_text)
+	records=${1:-$lines}
+	want_number "$records" "demo-replicas.sh [RECORDS]"
+	((records >= 10000 && records <= lines)) ||
+		die "$records records? 10000 at least, for guests have to boot meanwhile; and $text has $lines lines"
+	want_programs remote-log-target remote-log-replicate remote-log-check-replicas
 }
 
 ##############################################################################
@@ -139,7 +131,7 @@ report() {
 	what="times what it takes to append to one target ($measured records, three times each, in turns)"
 	row "$(awk -v all="$all" -v one="$one" 'BEGIN { printf "%.2f", all / one }')" "$what"
 	echo
-	echo "The guests ran on QEMU's accelerator $(sed -n 's/^accelerator //p' "$folder"/*-append/verdict)."
+	echo "The guests ran on QEMU's accelerator $(accelerator append)."
 	echo "They share this machine's CPUs, which machines of their own would not; and an emulator's time is not real"
 	echo "time.  Do not take anything here for a speed."
 	echo "Why nothing is missing: selftests/examples/remote-log-replicas.h"
@@ -149,10 +141,7 @@ report() {
 main() {
 	local status=0
 	check_input "$@"
-	folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" demo)
-	export RXE_OUT=$folder
-	work=$folder/log
-	mkdir "$work"
+	start_folder
 	echo "A crash-safe log with copies in the persistent memory of $targets machines."
 	echo "Each append goes to all of them at once; it counts when two have answered."
 

@@ -15,27 +15,20 @@ set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
-# shellcheck source=qemu-scripts/run-folder.sh
-. "$root/qemu-scripts/run-folder.sh"
+# shellcheck source=selftests/examples/demo-steps.sh
+. "$here/demo-steps.sh"
 # shellcheck source=selftests/examples/log-guests.sh
 . "$here/log-guests.sh"
-text=$root/build/${BASE:-v6.1}/src/MAINTAINERS
 records=${1:-5000}
 spare=10000
 
-die() { echo "demo: error: $*" >&2; exit 1; }
-step() { printf '\n== %s\n' "$*"; }
-
 check_input() {
-	local program
-	[[ $records =~ ^[1-9][0-9]*$ ]] || die "'$records' is not a number of records: demo.sh [RECORDS]"
-	[[ -r $text ]] || die "there is no $text: run \`make kernel\`"
+	local lines
+	lines=$(lines_of_text)
+	want_number "$records" "demo.sh [RECORDS]"
 	# It must not be at the end when the power fails.
-	((records + spare <= $(wc -l <"$text"))) || die "$records records? $text has $(wc -l <"$text") lines"
-	for program in remote-log-target remote-log-append remote-log-check; do
-		[[ -x $root/build/selftests/$program ]] ||
-			die "there is no build/selftests/$program: run \`make selftests\`"
-	done
+	((records + spare <= lines)) || die "$records records? $text has $lines lines"
+	want_programs remote-log-target remote-log-append remote-log-check
 	type -P tshark >/dev/null || die "there is no tshark: run \`make deps\`"
 }
 
@@ -75,8 +68,6 @@ round_trips() {
 # lost_words N: the N-th number of "the power failure took 12 words of 34 ..."
 lost_words() { tr -cs '0-9' ' ' <"$(echo "$folder"/*-append/lost)" | cut -d ' ' -f $(($1 + 1)); }
 
-row() { printf '%9s  %s\n' "$1" "$2"; }
-
 report() {
 	local count opcode trips
 	packets >"$folder/packets"
@@ -91,7 +82,7 @@ report() {
 		row "$count" "$(opcode_name "$opcode")"
 	done
 	echo
-	echo "The guests ran on QEMU's accelerator $(sed -n 's/^accelerator //p' "$folder"/*-append/verdict)."
+	echo "The guests ran on QEMU's accelerator $(accelerator append)."
 	echo "An emulator's time is not real time: do not take anything here for a speed."
 	echo "What a power failure may take: Documentation/crash-model.rst.  What else it might have left here:"
 	echo "qemu-scripts/crash-states."
@@ -99,10 +90,7 @@ report() {
 }
 
 check_input
-folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" demo)
-export RXE_OUT=$folder
-work=$folder/log
-mkdir "$work"
+start_folder
 
 echo "A crash-safe log in the persistent memory of another machine."
 echo "Each append is one post of four requests: WRITE record, FLUSH, ATOMIC WRITE tail, FLUSH."
