@@ -57,13 +57,15 @@ command_ended() {
 		for server in "${servers[@]}"; do
 			if [[ -n ${ended[$server]-} ]]; then
 				:
-			elif [[ $server_end == kill ]]; then
+			# One that boots again has nobody left to come back for.
+			elif [[ $server_end == kill || -n ${asked_by[$server]-} ]]; then
 				cut_power "$server"
 			else
 				allow_grace
 				[[ $server_end == self && -z $verdict ]] || tell "$server" stop
 			fi
-		done ;;
+		done
+		asked_by=() ;;
 	esac
 }
 

@@ -321,6 +321,14 @@ server_of_a_group_boots_again() {
 		fail "not each boot has its files"
 }
 
+# The client asks for the server as rxe-start-server does, and does not wait.
+server_that_boots_again_for_nobody_goes() {
+	lab 0 group --timeout 60 --server 'rxe-ready; exec sleep 1000' --client 'rxe-kill-server 1
+		echo "start-server 1" >/run/rxe-vm/events'
+	lab 0 group --timeout 60 --stop-server --server 'rxe-ready; exec sleep 1000' --client 'rxe-kill-server 1
+		echo "start-server 1" >/run/rxe-vm/events'
+}
+
 # Of each boot, what a power failure takes.
 powers_of_a_group_fail() {
 	local append='remote-log-append $(getent hosts server2 | cut -d " " -f 1)'
@@ -699,6 +707,7 @@ cases=(
 	two_groups_run_at_once
 	group_has_the_status_of_its_first_client_that_fails
 	server_of_a_group_boots_again
+	server_that_boots_again_for_nobody_goes
 	powers_of_a_group_fail
 	what_cannot_be_started_again_is_told
 	group_without_its_network_is_lost
