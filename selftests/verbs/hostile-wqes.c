@@ -449,6 +449,24 @@ TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
 	expect_silence(_metadata, client);
 }
 
+/* A retry goes through the ring up to the producer index, past what is done. */
+TEST_F_TIMEOUT(ring, retried_with_a_producer_index_out_of_range, 60)
+{
+	struct client *client = &self->client;
+	struct send_ring ring;
+	struct packet rq;
+	__u32 i;
+
+	line_open(client, &client->line, &RXE_QP_DEFAULT);
+	send_ring_open(&ring);
+	rq = post_and_expect(_metadata, client, wr_write());
+	for (i = 1; i <= ring.index_mask; i++)
+		send_ring_slot(&ring, i)->state = WQE_DONE;
+	ring.queue->producer_index |= ~ring.index_mask;
+	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
+	expect_healing(_metadata, client, &rq, 1);
+}
+
 /* ---- WQEs that change while the kernel reads them ---- */
 
 /* What the racer flips, NULL: nothing; and how often it has done so. */
