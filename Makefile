@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# The only front door.  A target's help stands behind its `##`; the work is done in scripts/.
+# Everything starts here.  The text after a target's `##` is its help; the work is done in scripts/.
 
 # Which base: a folder of kernel/, one of rdma-core-provider/ and one of iproute2/.  DEBUG: a debug kernel, 1 or kcsan.
 BASE          ?= v6.1
@@ -48,7 +48,7 @@ fetch_iproute2  = scripts/fetch iproute2-$(IPROUTE2) $(IPROUTE2_TYPE) '$(IPROUTE
 
 .PHONY: help
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  V=1: all output"
 	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=: own sources"
 
@@ -57,7 +57,7 @@ deps: ## install the Debian packages needed (the only step for root)
 	@scripts/deps
 
 .PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2
-fetch: fetch-linux fetch-rdma-core fetch-iproute2 ## have the sources in the cache, checksums verified
+fetch: fetch-linux fetch-rdma-core fetch-iproute2 ## fetch the sources into the cache, and verify their checksums
 fetch-linux fetch-rdma-core fetch-iproute2:
 	@scripts/deps check sources
 	@$(if $($(SRC_OF_$@)),:,$($(subst -,_,$@)))
@@ -110,25 +110,25 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 
 .PHONY: demo test smoke
-demo: kernel rdma-core selftests ## the whole at work: durable remote append, power-off, check (TARGETS=3: copies at three)
+demo: kernel rdma-core selftests ## show it all: durable remote append, power cut, check (TARGETS=3: copies at three targets)
 	@selftests/examples/$(or $(demo_$(or $(TARGETS),1)),$(error TARGETS=$(TARGETS): say 1 or 3))
 demo_1 := demo.sh
 demo_3 := demo-replicas.sh
-test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests (SUITES='A B': these)
+test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## run all tests (SUITES='A B': these)
 	@selftests/run-tests $(SUITES)
-smoke: kernel rdma-core selftests ## the fastest honest subset of the tests
+smoke: kernel rdma-core selftests ## run a fast subset of the tests
 	@selftests/run-tests --smoke
 
 .PHONY: test-others
-test-others: ## on the other bases, which the archive may drop, those suites that tell most
+test-others: ## run the most telling suites on the other bases (skipped if the archive has dropped one)
 	@scripts/test-others
 
 .PHONY: nightly
-nightly: ## all that can be run, with one verdict: hours (STEPS='A B': these)
+nightly: ## run everything, with one verdict; takes hours (STEPS='A B': these)
 	@scripts/nightly $(STEPS)
 
 .PHONY: soak
-soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## all tests, with their long sets
+soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## run all tests, with their long sets
 	@LONG=1 selftests/run-tests
 
 # The same kernel without the series.
@@ -137,28 +137,28 @@ BASE_OUT := build/$(BASE)-base
 .PHONY: base-kernel regressions
 base-kernel: $(BASE_OUT)/src/.git ## build/BASE-base: the kernel without the series, to compare with
 	@scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) $(call fragments,guest kernel base)
-regressions: kernel base-kernel rdma-core selftests ## what the base can do, the series can, as fast
+regressions: kernel base-kernel rdma-core selftests ## check that the series can do what the base can, as fast
 	@$(if $(DEBUG_CONFIG),$(MAKE) --no-print-directory DEBUG= kernel) # compared with the base, whatever DEBUG is
 	@selftests/run-tests regressions
 
 .PHONY: kunit
-kunit: kernel ## the KUnit tests of rdma_rxe
+kunit: kernel ## run the KUnit tests of rdma_rxe
 	@selftests/run-tests kunit
 
-# All series are checked, or CHECKED='kernel/v6.1 ...', each in a tree of its own, which is no place to work in.
+# All series are checked, or CHECKED='kernel/v6.1 ...', each in a tree of its own; do not work in these trees.
 CHECKED ?= $(wildcard kernel/v* rdma-core-provider/v* iproute2/v*)
 
 .PHONY: check check-full check-samples check-trees
-check: ## gates over every series, for each change: messages, style, kernel-doc, builds without warnings
-check-full: ## the same, and all else: other architectures, sparse, Coccinelle, KUnit, rdma-core's own checks
-check-samples: ## the gates let good samples pass and catch bad ones
+check: ## check every series, patch by patch: messages, style, kernel-doc, builds without warnings
+check-full: ## the same, and more: other architectures, sparse, Coccinelle, KUnit, litmus tests, rdma-core's own checks
+check-samples: ## check that these rules pass good samples and catch bad ones
 check check-full check-samples: check-trees
 	@scripts/deps check check
 	@[ $@ = check ] || scripts/deps check check-full
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/check/run $(patsubst check-%,--%,$(filter check-%,$@)) $(CHECKED)
 
-# LINUX_SRC, RDMA_CORE_SRC and IPROUTE2_SRC are the source of one base only.  A series whose source cannot be had, for
-# the archive moves on, is skipped and says so; but that of BASE, which gives the rules their tools.
+# LINUX_SRC, RDMA_CORE_SRC and IPROUTE2_SRC are the source of one base only.  The archive moves on: a series whose source
+# cannot be fetched is skipped and says so; but not that of BASE, which gives the rules their tools.
 check-trees: $(KERNEL_TREE)/.git
 	@for series in $(CHECKED); do \
 		base=$${series##*/}; \
@@ -197,16 +197,16 @@ bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL
 	@selftests/bench/bench.sh $(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %)
 
 .PHONY: mutants
-mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': in these), see that tests notice
+mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': in these), and check that the tests notice
 	@selftests/run-mutants $(MUTANTS)
 
 .PHONY: reproducers
-reproducers: $(KERNEL_TREE)/.git selftests ## each patch of BASE (TOPICS='A B': of these) mends what it says: red before, green behind
+reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE (TOPICS='A B': of these): cases fail before it, and pass after
 	@scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	@selftests/run-reproducers $(TOPICS)
 
 .PHONY: interop stock-rdma-core
-interop: kernel rdma-core stock-rdma-core selftests ## with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core
+interop: kernel rdma-core stock-rdma-core selftests ## test with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core
 	@selftests/run-tests interop
 
 # rdma-core as it is before the series.
@@ -229,6 +229,6 @@ export: ## write the commits of the trees back as the patches of the series
 	done
 
 .PHONY: clean
-clean: ## remove what was built; the trees, which may hold your work, and the cache stay
+clean: ## remove what was built; keep the trees, which may hold your work, and the cache
 	@[ ! -d build ] || find build -mindepth 2 -maxdepth 2 ! -name src -exec rm -rf {} +
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 '(' -empty -o ! -type d ')' -delete

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # for those that source it
 #
-# Which kernel DEBUG asks for: $variant, as the end of its folder's name, and how many times longer it
-# takes for everything: $scale.  Deadlines are for a fast machine's emulator; RXE_TIME_SCALE overrides.
+# Which kernel DEBUG selects: sets $variant, the end of its folder's name, and $scale, by which all deadlines
+# are multiplied.  Deadlines are for an emulator on a fast machine; RXE_TIME_SCALE overrides the scale.
 case ${DEBUG:-0} in
 0) variant='' scale=1 ;;
 1) variant=-debug scale=4 ;;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# What the scripts of this folder share.  They run from the top of the project, as the Makefile does.
+# Shared by the scripts of this folder.  They run from the top of the project, as the Makefile does.
 
 . scripts/progress.sh
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# How far a long step is: on a terminal (stderr) one line that is rewritten in place; in a log, nothing.
+# Show the progress of a long step: on a terminal (stderr) one line, rewritten in place; in a log, nothing.
 
 # rewrite TEXT: in the place of what the last rewrite wrote; no TEXT removes that.
 rewrite() {

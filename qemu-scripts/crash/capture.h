@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The RoCEv2 packets of a capture: what stands in them, without a thought of what came before.
+ * The RoCEv2 packets of a capture, each by itself.
  *
  * Understood: Ethernet, VLAN tags, IPv4, IPv6, UDP to port 4791, and of InfiniBand's services the
  * reliable connection.

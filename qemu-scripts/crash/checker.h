@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The user's checker: a program that looks at what a power failure left.  Several run at once, each
- * with a file of its own, of which only the words are written that differ from the state before.
+ * with a file of its own.  Only the words that differ from the previous state are written to it.
  */
 #ifndef CHECKER_H
 #define CHECKER_H

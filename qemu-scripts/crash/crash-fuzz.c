@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Damages the recordings of a run, and lets crash-states read them: whatever they hold, it must end
+ * Damages the recordings of a run, and runs crash-states on them: whatever they hold, it must end
  * with a result or with a message.
  *
  *	crash-fuzz PROGRAM RUN SEED COUNT
  *
- * PROGRAM is crash-states, best built with sanitizers.  Says which COUNT of SEED it did not bear.
+ * PROGRAM is crash-states, best built with sanitizers.  Says at which COUNT of SEED it failed.
  */
 #include <err.h>
 #include <fcntl.h>

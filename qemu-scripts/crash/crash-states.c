@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a power failure may leave in the persistent memory of a target, from what the lab recorded of
- * a run, and what the user's checker says to it.  `crash-states --help` tells how it is used;
+ * Makes the states that a power failure may leave in the persistent memory of a target, from what the
+ * lab recorded of a run, and runs the user's checker on them.  `crash-states --help` shows the usage;
  * Documentation/crash-model.rst is the model.
  *
  *	capture.c	the packets of a capture
@@ -34,25 +34,26 @@ static const char usage[] =
 "       crash-states --lose NVDIMM [--seed S] RUN\n"
 "\n"
 "Tries what a power failure may leave in the target's persistent memory, at any\n"
-"time of a run of `rxe-vm pair ... --server-pmem SIZE`, whose folder RUN is (such\n"
-"as build/out/latest): runs CHECKER on many such states, and explains those that\n"
-"it finds not to be consistent.  Without a CHECKER, tells what there is.\n"
+"time of a run of `rxe-vm pair ... --server-pmem SIZE`.  RUN is the folder of the\n"
+"run, such as build/out/latest, or a *.recording in that of a group.  Runs CHECKER\n"
+"on many states, and explains those that CHECKER finds inconsistent.  Without a\n"
+"CHECKER, shows what was recorded.\n"
 "\n"
 "CHECKER has in its environment\n"
 "  IMAGE     a file with the content of the target's device; it may write to it\n"
 "  ANSWERED  a file with one line for each persistent FLUSH that was answered\n"
 "            before the cut: QP, PSN, offset in IMAGE, length\n"
 "  CUT       the frame of RUN/server.pcap behind which the power failed\n"
-"and ends with 0 if the state is consistent, with 1 if not; anything else is an\n"
+"It ends with 0 if the state is consistent, with 1 if not; any other status is an\n"
 "error of the checker.\n"
 "\n"
-"  --states N     check so many different states (1000), or all if there are fewer\n"
-"  --seed S       of the sample (1)\n"
+"  --states N     check N different states (1000), or all if there are fewer\n"
+"  --seed S       seed of the sample (1)\n"
 "  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60\n"
 "  --model MODEL  spec: what the specification promises (default)\n"
 "                 ordered: a target that executes the requests of a QP one by one\n"
-"  --jobs N       checkers at a time (as many as there are CPUs)\n"
-"  --timeout S    what a checker may take, in seconds (60)\n"
+"  --jobs N       number of checkers at a time (as many as there are CPUs)\n"
+"  --timeout S    time limit of a checker, in seconds (60)\n"
 "  --replay ID    make this state again, in RUN/crash-states/ID; run CHECKER on it\n"
 "  --lose NVDIMM  write a random state of the last cut into the file NVDIMM, as a\n"
 "                 power failure at the end of the run may leave it\n"

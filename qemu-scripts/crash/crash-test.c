@@ -2,8 +2,8 @@
 /*
  * Tests of crash-states: runs made by hand, and all states that their cuts allow.
  *
- * A word holds one byte eight times; a state is written as one digit for each word of W words from
- * offset 0 on.  So { "00", "10", "11" } says that the second word is never new without the first.
+ * A word holds one byte eight times.  A state is written as a string with one digit for each word,
+ * from offset 0 on.  So { "00", "10", "11" } says that the second word is never new without the first.
  */
 #include <arpa/inet.h>
 #include <endian.h>

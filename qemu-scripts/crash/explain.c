@@ -358,7 +358,7 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 	for (size_t i = 0; i < state->held.n; i++)
 		*list_add(&lost) = state->held.v[i];
 	if (!fails_without(&search, &lost))
-		fail("the checker says no to a state of cut %u, and then yes to the same: it depends on something else, too",
+		fail("the checker refuses a state of cut %u, and then accepts the same state: it depends on something else, too",
 		     state->frame);
 	minimise(&search, &lost, fails_without);
 	e->state.frame = state->frame;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Why a state fails: the least that must be lost, and what had to be there, in words. */
+/* Explains why a state fails: the least that must be lost, and what must be there. */
 #ifndef EXPLAIN_H
 #define EXPLAIN_H
 

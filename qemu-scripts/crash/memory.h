@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the lab wrote down of the target (server.memory, see Documentation/crash-states.rst): its MAC
- * address, the device that its persistent memory is, and what was registered of it.
+ * What the lab wrote down of the target (server.memory, see qemu-scripts/guest/registrations): its MAC
+ * address, the device of its persistent memory, and what was registered of it.
  */
 #ifndef MEMORY_H
 #define MEMORY_H

@@ -2,9 +2,9 @@
 /*
  * What a power failure may leave of a history: the model of Documentation/crash-model.rst.
  *
- * A cut is a frame of the target's capture: the power fails when that has passed.  A state of it says
- * of each word which of its values is left.  Between two answers to persistent FLUSHes the later cut
- * allows all that the earlier does, so that the cuts before each such answer, and the last, have all
+ * A cut is a frame of the target's capture: the power fails after that frame.  A state of a cut says
+ * for each word which of its values is left.  Between two answers to persistent FLUSHes a later cut
+ * allows all that an earlier one does.  So the cuts before each such answer, and the last, have all
  * states.
  */
 #ifndef MODEL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What all files of crash-states need: lists that grow, and errors that end the program. */
+/* Used by all files of crash-states: lists that grow, and errors that end the program. */
 #ifndef UTIL_H
 #define UTIL_H
 

@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # rxe-vm sources all files of this folder: they share its variables
 #
-# rxe-vm attach: a shell in a guest that another rxe-vm runs.  That one has made the ways into the run's folder:
-# what is typed goes through BOOT.shell.in, what is shown comes through BOOT.shell.out; the guest is told by
-# BOOT.control.in to begin, and BOOT.shell.end, which is here while someone is attached, says when it has ended.
+# rxe-vm attach: a shell in a guest that another rxe-vm runs.  That rxe-vm has made FIFOs in the run's folder: input
+# goes through BOOT.shell.in, output comes through BOOT.shell.out, and a line to BOOT.control.in tells the guest to
+# begin.  BOOT.shell.end exists while someone is attached, and says when the shell has ended.
 
 # newest_boot RUN GUEST
 newest_boot() {

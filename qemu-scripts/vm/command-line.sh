@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
 #
-# What the user wants: the words of the command line, checked, as option[] and a few variables.
+# The command line: checks it, and puts it into option[] and a few variables.
 
 usage() {
 	cat <<'END'
@@ -15,26 +15,27 @@ Usage: rxe-vm run   [OPTION...] -- COMMAND [ARG...]
 
 run    runs COMMAND in one guest; its exit status is that of rxe-vm.
 pair   runs two shell commands in two guests on one Ethernet link.  The client
-       starts when the server is ready: when it ran `rxe-ready` or listens on
-       TCP or with rdma_cm.  rxe-vm's output is the client's; the server's goes
-       to stderr behind "server: ".  The client's status is the pair's; if it is
-       0, the server has to end by itself, too, within 20 s and with status 0.
+       starts when the server is ready: when it has run `rxe-ready` or listens
+       on TCP or with rdma_cm.  rxe-vm's output is the client's; the server's
+       output goes to stderr with the prefix "server: ".  The client's status is
+       the pair's; if it is 0, the server must also end by itself, within 20 s
+       and with status 0.
 group  runs up to 8 shell commands in as many guests, server1, server2 ..., client1
        ..., on one Ethernet segment; they know each other by these names.  The clients
-       start when all servers are ready; the first client that fails decides, and
-       the servers end as in a pair.
+       start when all servers are ready.  The status is that of the first client that
+       fails; the servers end as in a pair.
        On a terminal, one of the commands of a pair or a group may be a shell, `bash`.
 shell  opens a shell in one guest.
-attach opens a shell in a guest that runs: one of the newest run, or of the folder RUN.
-       It ends with the guest's command, at the latest.
-kconfig  prints the options that a guest's kernel needs, to be added to those of
-       a tree: rxe-vm kconfig >>.config && make olddefconfig
+attach opens a shell in a running guest of the newest run, or of the folder RUN.
+       The shell ends with the guest's command at the latest.
+kconfig  prints the options that a guest's kernel needs, to add to a tree's:
+       rxe-vm kconfig >>.config && make olddefconfig
 
-Options of a guest (in a pair or a group of all; --server-... and --client-... of these,
---server2-... of one):
+Options of a guest.  In a pair or a group they are for all guests; with --server-...
+or --client-... for one side, with --server2-... for one guest:
   --kernel KERNEL     kernel to boot: a kernel tree, or the folder of an O= build,
                       as `make` leaves it; the folder of an unpacked package; or
-                      an image, whose modules are looked for beside it, in
+                      an image; its modules are looked for beside it, in
                       lib/modules there, in ../{,usr/}lib/modules, and in /lib/modules
                       (default: build/$BASE/bzImage, with DEBUG=1 build/$BASE-debug/bzImage,
                       with DEBUG=kcsan build/$BASE-kcsan/bzImage)
@@ -44,31 +45,31 @@ Options of a guest (in a pair or a group of all; --server-... and --client-... o
   --mem SIZE          memory, e.g. 2G (default 1G)
   --cpus N            CPUs (default 2)
   --pmem SIZE         an NVDIMM, fresh for this run, as /dev/dax0.0
-  --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE, made if absent;
-                      a blank one becomes device DAX
-  --share DIR         a folder of the host that the guest may write
-  --delay TIME        what it sends is delayed, for example by 1ms
-  --loss PERCENT      what it sends is lost by chance, for example 1%
+  --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE, which is made if
+                      absent; a blank one becomes device DAX
+  --share DIR         a folder of the host that the guest may write to
+  --delay TIME        delay what it sends, for example by 1ms
+  --loss PERCENT      lose packets that it sends, by chance, for example 1%
   --append ARGS       more kernel parameters
   --qemu ARGS         more arguments of QEMU, words quoted as in a shell
 
 Options of the run:
   --ipv6              the addresses are IPv6
   --vlan ID           the addresses are those of eth0.ID, in this VLAN (GID 1 is
-                      that of RXE_ADDR, always)
+                      always that of RXE_ADDR)
   --mtu BYTES         of the network cards (default 1500, which gives RoCE a path
                       MTU of 1024; 4200 gives 4096)
   --name NAME         part of the name of the run's folder under build/out
-  --timeout SECONDS   deadline of the whole run (default 300; of a shell, none)
+  --timeout SECONDS   deadline of the whole run (default 300; with a shell, none)
   --stop-server       the server is a daemon: it gets SIGTERM when the client
                       has ended, and its status does not count
-  --kill-server       power the server's guest off hard when the client has ended
+  --kill-server       cut the power of the server's guest when the client has ended
                       (`rxe-kill-server [N]` in the client's guest does so at once;
                       `rxe-start-server N`, in a group, boots server N again, on the
                       same NVDIMM, and ends when it is ready)
   --kill-server=lose[:SEED]
-                      and leave in the server's NVDIMM, a FILE, what a power
-                      failure may leave there: see Documentation/crash-model.rst
+                      also leave in the server's NVDIMM only what a power failure
+                      may leave (of a pair, --pmem FILE): Documentation/crash-model.rst
 
 Exit status: 0 pass, 1 fail (or what the command ended with), 4 skip, 3 lost: a
 guest died or missed its deadline, 5 the kernel is in trouble (oops, WARNING,
@@ -78,8 +79,8 @@ In a guest: RXE_ROLE (guest, server or client), RXE_NAME, RXE_ADDR, RXE_PEER_ADD
 (of all servers for a client, of all clients for a server).
 
 Environment: BASE (v6.1), RDMA_CORE (v56), DEBUG (1 or kcsan), QEMU (qemu-system-x86_64),
-QEMU_ACCEL (kvm, tcg), RXE_TIME_SCALE (1, of a debug kernel 4: all deadlines
-times this; in the guest KSFT_TIMEOUT_SCALE), RXE_OUT (build/out: where the
+QEMU_ACCEL (kvm, tcg), RXE_TIME_SCALE (1, for a debug kernel 4: multiplies all
+deadlines; KSFT_TIMEOUT_SCALE in the guest), RXE_OUT (build/out: where the
 folder of the run is made).
 END
 }

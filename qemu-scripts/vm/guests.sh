@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
 #
-# Guests that run: their start, their output, a word to them, their end.
+# Running guests: starts them, passes on their output, sends them messages, and kills them.
 
 declare -A boot_of=()	# guest -> the name of its newest boot, which its files begin with: server2, then server2.2 ...
 declare -A boots=()	# guest -> how many it had

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
 #
-# What the guests are made of: programs, kernels with their modules, the accelerator.  Whatever of
-# that is missing is missed here.
+# What the guests are made of: programs, kernels with their modules, the accelerator.  This part reports what is
+# missing.
 
 # The default, or what --kernel names.
 kernel_of() {

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
 #
-# What became of the run: pass, fail, skip, lost or splat, and why.
+# The result of the run: pass, fail, skip, lost or splat, and why.
 
 verdict=		# pass, fail, skip, lost, splat
 why=

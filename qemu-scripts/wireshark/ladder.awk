@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What became of each packet of the RC connections in a capture, or in those of all ends of a link.
-# Called by `ladder`, with -v ends="NAME ADDRESS NAME ADDRESS ..." if there are all, in the order of columns, and
-# -v cut=FRAME -v lost=FRAMES if the server's power fails behind that frame of its capture and these frames of it
-# are lost with it.
+# Finds out what became of each packet of the RC connections in a capture, or in the captures of all ends of a link.
+# `ladder` calls it, with -v ends="NAME ADDRESS NAME ADDRESS ..." if there are captures of all ends, in the order of
+# columns, and -v cut=FRAME -v lost=FRAMES if the server's power fails after that frame of its capture and these
+# frames of it are lost.
 #
-# In, one line for each packet of each capture:
+# Input, one line for each packet of each capture:
 #
 #	side time source destination id opcode qp psn va dmalen syndrome msn plt sel icrc frame
 #
-# side being NAME, or of an end that was booted again NAME.2 and so on; of one capture anything.  Out, first the
-# ends, then one line for each packet, in the order of departure:
+# side is NAME, or NAME.2 and so on for an end that was booted again; with one capture it may be anything.  Output,
+# first the ends, then one line for each packet, in the order of departure:
 #
 #	name address name address ...
 #	number milliseconds from to name psn detail fate remark
@@ -20,15 +20,15 @@
 #
 #	ok
 #	dropped		only the sender's capture has it
-#	lost		behind the capture, in the guest that it came to: that one acts as if it had not come
-#	discarded	came, but what precedes it had got lost
+#	lost		after the capture, in the guest that received it: that guest acts as if it had not come
+#	discarded	came, but an earlier packet had been lost
 #	sent again
 #	answered again
 #	refused		NAK, RNR NAK
 #	late		came when it had been asked for again, or was overtaken
 #	gone		came, and was not durable when the power failed
 #
-# and what the server's card had not seen yet when the power failed is left out.
+# Packets that the server's card had not seen when the power failed are left out.
 
 BEGIN {
 	FS = OFS = "\t"

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: GPL-2.0
 --
--- Wireshark and tshark: the headers of FLUSH and ATOMIC WRITE, which Wireshark 4.0 takes for unknown.
+-- Wireshark and tshark: the headers of FLUSH and ATOMIC WRITE, which Wireshark 4.0 does not know.
 --
 --	install -D -t ~/.local/lib/wireshark/plugins qemu-scripts/wireshark/mpe.lua
 --

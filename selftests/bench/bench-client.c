@@ -5,15 +5,14 @@
  *
  *	bench-client ADDRESS ROUNDS BATCH SEED "SIZE..." "MIB..."
  *
- * Appends records of each SIZE, and flushes regions of so many MIB.  All cases, methods and sizes,
- * are connected first.  Then each has a batch of BATCH appends per round (FLUSH of a region: one),
- * in an order that SEED decides and that is another one in each round: whatever else the machine
- * does hits all alike.  A first round, to warm up, does not count.  After each batch the target
- * compares its memory with what it ought to be.  A case that goes wrong is not run again, and tells
- * why.
+ * Appends records of each SIZE, and flushes regions of each MIB.  All cases, methods and sizes, are
+ * connected first.  Then each has a batch of BATCH appends per round (FLUSH of a region: one).  SEED
+ * decides their order, which differs from round to round, so that other load on the machine affects
+ * all cases alike.  A first round, to warm up, does not count.  After each batch the target compares
+ * its memory with what it must be.  A case that goes wrong is not run again, and says why.
  *
- * Prints one line of JSON for each case.  In a machine with one CPU, that also tells how much of it
- * both ends took.
+ * Prints one line of JSON for each case.  In a machine with one CPU, the line also has the CPU time
+ * of both ends.
  */
 #include <err.h>
 #include <errno.h>

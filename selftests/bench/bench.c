@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the two ends of the benchmark share, see bench.h. */
+/* Shared by the two ends of the benchmark, see bench.h. */
 #include <err.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The plots of bench.sh, each as SVG and as PNG, from its *.dat.  Times are ratios, for an emulator's
-# are no real ones.  bench.sh sets:
+# The plots of bench.sh, each as SVG and as PNG, from its *.dat.  Times are ratios, because an
+# emulator's time is not real time.  bench.sh sets:
 #	kernels	their names, in the order of the columns
 #	note	for every title
 #	cpu	the unit of CPU

@@ -3,8 +3,8 @@
  * What the two ends of the benchmark share: bench-client, which appends to a log in the persistent
  * memory of bench-target.  They talk over TCP, between the batches that are measured.
  *
- * In the memory stands a pointer, the number of the last record that counts; from BENCH_RECORDS on
- * stand the records of a batch, one behind the other.
+ * The memory holds a pointer, the number of the last record that counts, and from BENCH_RECORDS on
+ * the records of a batch, one after the other.
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -2,20 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016 # many words here are for jq, awk or the guests
 #
-# bench.sh [OPTION...]: what durable remote append costs, by each of the methods in bench-client.c, in a
-# pair of guests, and what the requests cost that it is made of.
+# bench.sh [OPTION...]: measures what durable remote append costs, by each of the methods in bench-client.c, in
+# a pair of guests, and what its single requests cost.
 #
-#	--kernel IMAGE	the same on this kernel, too, in both guests, beside ours
-#	--rounds N	of a batch of each method and size, in turn (default 20)
+#	--kernel IMAGE	measure the same on this kernel, too, in both guests
+#	--rounds N	rounds, each of a batch of every method and size (default 20)
 #	--batch N	appends in a batch (default 10)
 #	--sizes LIST	of the records, in bytes
 #	--regions LIST	for FLUSH of a whole region, in MiB, up to 1024
 #	--seed N	decides the order in a round
 #
-# Each kernel has two pairs of guests.  One has two CPUs in each, and gives the times.  The other counts
-# CPU: each guest has one, and an emulator that takes 1 ns for each instruction, so that the time in which
-# it has something to do is a number of instructions, which no load of this machine changes.  (With KVM it
-# is time.)
+# Each kernel has two pairs of guests.  One has two CPUs in each guest, and gives the times.  The other
+# measures CPU: each guest has one CPU, and the emulator takes 1 ns for each instruction, so that busy time
+# is a number of instructions, which does not depend on other load.  (With KVM it is time.)
 #
 # Leaves bench.json, bench.txt and the plots in the run's folder.  A method that goes wrong on our kernel
 # fails the benchmark; on another it is shown as failed.

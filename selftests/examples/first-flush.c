@@ -2,8 +2,8 @@
 /*
  * The smallest program with a FLUSH in it; Documentation/first-flush.rst explains it.
  *
- *	first-flush target ADDRESS	lends some memory, and prints what is there at last
- *	first-flush initiator ADDRESS	writes into it, and is told when all can see it
+ *	first-flush target ADDRESS	lends some memory, and prints what is there in the end
+ *	first-flush initiator ADDRESS	writes into it, and learns when all can see it
  */
 #include <err.h>
 #include <rdma/rdma_cma.h>

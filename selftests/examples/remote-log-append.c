@@ -4,10 +4,10 @@
  *
  *	remote-log-append ADDRESS TEXT RECORDS ACKNOWLEDGED [STEP]
  *
- * ADDRESS, or ADDRESS:PORT, is the target's.  The log goes on where it ended, or is made if there is
- * none: its record n is line n + 1 of the file TEXT, and RECORDS more are appended; a line is printed
- * when STEP more (a tenth of RECORDS) are acknowledged.  How many the log then holds for sure, whatever
- * happens to the target, goes to the file ACKNOWLEDGED, also if the target is lost on the way.
+ * ADDRESS, or ADDRESS:PORT, is the target's.  The log continues where it ended, or is made if there is
+ * none.  Record n is line n + 1 of the file TEXT.  RECORDS more are appended; a line is printed when STEP
+ * more (default: a tenth of RECORDS) are acknowledged.  The number of records that the log holds for sure,
+ * whatever happens to the target, goes to the file ACKNOWLEDGED, even if the target is lost on the way.
  *
  * See log_publish() in remote-log-connection.c for the heart of it.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the programs of the remote log share that speak RDMA, see remote-log-connection.h. */
+/* Shared by the programs of the remote log that use RDMA, see remote-log-connection.h. */
 #include <err.h>
 #include <errno.h>
 #include <rdma/rdma_cma.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the programs of the remote log share that speak RDMA. */
+/* Shared by the programs of the remote log that use RDMA. */
 #ifndef REMOTE_LOG_CONNECTION_H
 #define REMOTE_LOG_CONNECTION_H
 

@@ -16,7 +16,7 @@
  * A new initiator recovers so:
  *
  *	1. It reads the copies of a majority.  A copy counts if its epoch is not 0, and all that its tail
- *	   covers is whole, as the checksums tell.
+ *	   covers is whole by the checksums.
  *	2. Its own number is one more than any that it has seen.  It makes that the claim at a majority.
  *	3. Its log is the copy of the highest epoch; of those, the longest.
  *	4. It brings each target into line.  It moves the target's tail back to where the copy differs from
@@ -26,24 +26,24 @@
  *
  * Why does the log that it takes hold all that was acknowledged?
  *
- *	- Numbers only grow: who gets as far as to set an epoch has its claim at a majority, and the next
- *	  one sees it there.
+ *	- Numbers only grow: an initiator that sets an epoch has its claim at a majority, where the next
+ *	  one sees it.
  *	- A record that was acknowledged in epoch E is at a majority of targets, whose epoch is E or higher.
  *	  So each majority that is read later has one of them, and the highest epoch in it is E or higher.
- *	- If it is E, the longest copy of epoch E has the record: all copies in line with one initiator are
- *	  beginnings of the same log, and a shorter one is among those read that has the record.
+ *	- If it is E, the longest copy of epoch E has the record: one of the copies that were read has it,
+ *	  and all copies in line with one initiator are beginnings of the same log.
  *	- If it is higher, that copy was brought into line with the log of a later initiator, which has the
  *	  record by this same reasoning.
  *	- A repair that was cut short leaves the old epoch, and a beginning of the old copy or of the newer
- *	  log.  It takes no record away that was acknowledged, for the tail moves back only to where the
- *	  copy differs from a log that has them all.  And if it makes the copy the longest of its epoch,
- *	  it is by a beginning of that log.
+ *	  log.  It removes no acknowledged record, because the tail moves back only to where the copy
+ *	  differs from a log that has them all.  And if it makes the copy the longest of its epoch, the
+ *	  copy is a beginning of that log.
  *
  * The longest copy alone would not do.  One initiator may have sent three records to one target and died;
  * the next, without that target, appends one that counts: then the longer copy is the wrong one.
  *
  * A target whose memory was replaced, or is damaged, has forgotten what it answered for.  It does not count
- * until it is in line again: its epoch is 0.  A log can be made only where all targets are there, and none
+ * until it is in line again: its epoch is 0.  A log can be made only when all targets are there and none
  * holds a record.
  */
 #ifndef REMOTE_LOG_REPLICAS_H

@@ -15,8 +15,8 @@
  *
  * One initiator writes at a time: see remote-log-replicas.h, which has the rules of recovery, too.
  *
- * There is one loop, which waits for whatever comes next from any target.  What each target is at is
- * its state; advance() takes it from one to the next.
+ * One loop waits for the next event from any target.  Each target has a state; advance() takes it from
+ * one state to the next.
  */
 #include <err.h>
 #include <errno.h>

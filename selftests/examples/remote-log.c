@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the programs of the remote log share, see remote-log.h. */
+/* Shared by the programs of the remote log, see remote-log.h. */
 #include <err.h>
 #include <fcntl.h>
 #include <stdint.h>

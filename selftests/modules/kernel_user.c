@@ -8,8 +8,8 @@
  * memory is two pages behind a fast-registered MR; a model of it is changed
  * along with every request, and compared at the end.
  *
- * As long as it is loaded, the module is a client of rxe0, too, with QPs and an
- * MR of its own: for whoever wants to see the device go while it is in use.
+ * As long as it is loaded, the module is also a client of rxe0, with QPs and an
+ * MR of its own, so that a test can remove the device while it is in use.
  */
 
 #include <kunit/test.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes the kernel slow on words of memory.  Whenever it has read or written one of them at the address that it
- * maps all memory to, the CPU dwells there: by a breakpoint, so behind the very instruction.  The window between
- * the read and the write of an Atomic is some nanoseconds wide; so it gets wide enough for whoever does not keep
- * out of it to be caught.
+ * Makes the kernel slow on words of memory.  Whenever the kernel has read or written one of them through its linear
+ * mapping, a breakpoint makes the CPU wait, right after that instruction.  The window between the read and the write
+ * of an Atomic, which is some nanoseconds wide, becomes so wide that an access within it is caught.
  *
  *	insmod slow_words.ko [delay=MICROSECONDS]
  *	echo PHYSICAL >/sys/module/slow_words/parameters/word	for one more 8-byte word, up to four

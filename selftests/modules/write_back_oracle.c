@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What would be left of persistent memory if the power went now, and the content of all caches with
- * it?  This module, loaded into the guest of an RDMA target, knows.  It keeps a second copy of the
- * memory, the media, to which a store gets only as it would get to a real one:
+ * What would be left of persistent memory if the power failed now, and the content of all caches were
+ * lost?  This module, loaded into the guest of an RDMA target, knows.  It keeps a second copy of the
+ * memory, the media.  A store reaches the media only as it would reach real media:
  *
  *  - something writes it back: memcpy_flushcache() or arch_wb_cache_pmem().  What lies there at this
  *    moment is then on its way, as seen by this CPU;
@@ -19,19 +19,20 @@
  * each aligned word of 8 bytes that differs in memory, or is on its way, holds by chance its old
  * value or one of these.  A consumer of the memory, a log for example, must bear each of them.
  *
- * How a store is made it does not ask the driver, of which it only watches what comes (rxe_rcv(),
- * which gets the packets of a loopback, too) and which memory a key stands for.
+ * It does not ask the driver how a store is made.  It only watches which packets arrive (rxe_rcv(),
+ * which also gets the packets of a loopback) and which memory a key stands for.
  *
- * It is stricter than the hardware: more than an SFENCE drains (locked instructions).  Of a context
- * switch, which has them, it only knows when it has moved a task.  It is blind to a store that changes nothing.  An answer is told from others by
- * its PSN: QPs whose FLUSHes are open at the same time must not use the same.  The pages of a fast
- * registered MR must follow one another, and its addresses be those of the kernel.
+ * It is stricter than the hardware, where other instructions drain, too (locked ones).  It sees a
+ * context switch, which has such instructions, only when that moves a task.  It does not see a store
+ * that changes nothing.  It finds an answer by its PSN: QPs whose FLUSHes are open at the same time
+ * must use different PSNs.  The pages of a fast registered MR must follow one another, and its
+ * addresses must be those of the kernel.
  *
  *	insmod write_back_oracle.ko start=PHYSICAL size=BYTES drains=ADDRESS,...
  *		[images=NUMBER image_size=BYTES period=EVENTS seed=NUMBER]
  *
- * An image is of the first @image_size bytes; one is made at one of @period events, about, that change
- * what may be left, if anything is in doubt then, until there are so many.  In debugfs, write_back_oracle/
+ * An image is of the first @image_size bytes.  About one of @period events that change what may be left
+ * makes an image, if anything is in doubt then, until there are @images.  In debugfs, write_back_oracle/
  *	report		counts the FLUSHes that were checked, those with a loss, what the oracle has
  *			missed, which has to be nothing, and the images
  *	check		OFFSET LENGTH, written to it, checks these bytes now: for what is to be

@@ -10,7 +10,7 @@
 
 #define NAME_LEN	128
 
-/* The cases that have the kernel post FLUSH are then one that is skipped. */
+/* The cases in which the kernel posts FLUSH are then replaced by one that is skipped. */
 #ifdef NO_IBV_WR_FLUSH
 #define CASES_LACKING	1
 #else

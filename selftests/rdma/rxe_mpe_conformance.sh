@@ -3,7 +3,7 @@
 #
 # rxe_mpe_conformance.sh [ARG...]
 # FLUSH and ATOMIC WRITE of rdma_rxe on the wire: runs rxe_mpe_conformance (see there) with these arguments, or skips
-# and says what there is not.
+# and says what is missing.
 
 KSFT_SKIP=4
 program=$(dirname "$0")/rxe_mpe_conformance

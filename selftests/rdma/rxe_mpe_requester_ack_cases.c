@@ -2,8 +2,8 @@
 /*
  * The kernel as requester: which of its packets ask for an acknowledgement.
  *
- * An unsignalled WRITE that has another request behind it need not ask: what answers that request
- * acknowledges the WRITE, too.  Nobody may have to wait for ever because of it.
+ * An unsignalled WRITE that another request follows need not ask: the answer to that request
+ * acknowledges the WRITE, too.  Nothing may wait for ever because of it.
  */
 #include "rxe_mpe_requester.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as requester: what becomes of requests that are not answered yet when one behind them
- * fails, when the QP is drained or reset, when one of them found no receiver.
+ * The kernel as requester: what becomes of requests that are not answered yet when a later one fails,
+ * when the QP is drained or reset, when one of them found no receiver.
  */
 #include <poll.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kernel as requester: what needs no SGE, and what nobody has filled in. */
+/* The kernel as requester: requests that need no SGE, and fields that nobody has filled in. */
 #include "rxe_mpe_requester.h"
 
 FIXTURE_VARIANT(no_sge) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as responder: requests of before its time, answers that cannot be sent, and answers that
- * take long.
+ * The kernel as responder: requests from before the first PSN, answers that cannot be sent, and answers
+ * that take long.
  */
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as responder: memory that a peer must not get at, by duplicates, by windows, or by what is not there.  A
- * duplicate is judged by its original, and by nothing that came later; it reads no more than that did.
+ * The kernel as responder: memory that a peer must not reach, by duplicates, by windows, or by memory that is not
+ * there.  A duplicate is judged by its original, and by nothing that came later; it reads no more than the original.
  */
 #include "rxe_mpe_responder.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as responder: windows of type 2 whose queue pair is destroyed.  That does not wait for anything, the
- * windows open nothing any more and hold nothing, and can be deallocated.
+ * The kernel as responder: windows of type 2 whose queue pair is destroyed.  Destroying it waits for nothing.  The
+ * windows then give access to nothing, hold nothing, and can be deallocated.
  */
 #include <signal.h>
 #include <sys/wait.h>

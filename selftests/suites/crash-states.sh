@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016 # many words here are for the guests' shells, or for a checker's
 #
-# crash-states: its engine on captures made by hand, with breaks of its own that must be noticed, and with
+# crash-states: its engine on captures made by hand, with breaks of the engine that must be noticed, and with
 # damaged recordings; then runs of the remote log in two guests: the right one is consistent in 10,000 states,
-# and each mistake of broken-log is found and called by its name.
+# and each mistake of broken-log is found and named.
 #
 # SEED=N repeats the samples; with LONG=1 there are ten times as many damaged recordings.
 

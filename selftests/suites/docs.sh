@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The documents: they build without a warning, and the commands in them do what is said.  A block of shell
-# commands in Documentation/*.rst has one of these classes, in README.md as the word behind ```sh:
+# The documents: they build without a warning, and the commands in them do what they should.  A block of shell
+# commands in Documentation/*.rst has one of these classes; in README.md the class is the word after ```sh:
 #
 #	run		is run here
 #	long		takes too long, or is what runs this suite
 #	terminal	wants someone at a terminal
 #
 # A block of the class "output" has lines that the commands before it print, each at least in part.  The
-# blocks are run in order: one may look at what the one before has left in build/out/latest.
+# blocks run in order: one may look at what the one before has left in build/out/latest.
 
 set -euo pipefail
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a program without any rights may do to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring,
-# hostile-qps modifies its QP while requests come to it.  Each has a guest of its own.
+# A program without any rights does no harm to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring;
+# hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own.
 #
 #	hostile.sh [--kernel IMAGE] [--legacy-icrc] [PATTERN...]
 #

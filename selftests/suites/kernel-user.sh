@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# FLUSH and ATOMIC WRITE from within the kernel, in a guest: the KUnit cases of a module (kernel_user.c), which
-# then has rxe0 in use when first the device goes, and then the module.
+# FLUSH and ATOMIC WRITE from within the kernel, in a guest: the KUnit cases of a module (kernel_user.c).  Then the
+# device, and after it the module, is removed while the module uses rxe0.
 
 set -euo pipefail
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What is mailed, selftests/rdma, as the kernel's own harness of tests builds and runs it, in a copy of the part of a
-# kernel tree that it takes; with each libibverbs that may be there, or none.  What its cases prove is another
-# suite's: here a few of them run.
+# selftests/rdma, which is mailed, as the kernel's own test harness builds and runs it: in a copy of the parts of a kernel
+# tree that it needs, with each libibverbs that may be there, and with none.  Only a few of its cases run here; the
+# suite conformance runs all.
 
 set -euo pipefail
 

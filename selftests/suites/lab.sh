@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016 # many words here are for the guest's shell
 #
-# Tests of the lab: that rxe-vm's exit status, output and artifacts tell what
-# happened in the guests, above all when it went wrong.
+# Tests of the lab: rxe-vm's exit status, output and files say what happened in
+# the guests, above all when something went wrong.
 
 set -euo pipefail
 

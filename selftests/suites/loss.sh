@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two guests on a bad link: one response gets lost, by an nftables rule; and by netem packets get lost,
-# come twice and overtake each other, both ways, under all operations mixed (mixed-ops.c).  Everything
-# has to complete with success, and the target's memory to be what it ought to be, after a power cut.
+# Two guests on a bad link.  An nftables rule drops one response.  netem drops, duplicates and reorders
+# packets, both ways, under all operations mixed (mixed-ops.c).  Everything has to complete with success,
+# and after a power cut the target's memory has to be right.
 #
 # With LONG=1 there are 50,000 mixed operations.  SEED=N replays them.
 

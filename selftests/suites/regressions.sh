@@ -5,10 +5,10 @@
 # `make base-kernel` builds with the same configuration.
 #
 # perftest's figures are in the guest's time, which -icount makes a count of the CPU's instructions: the same
-# on a busy machine and on an idle one, run by run.  So they show what a path has become longer by, not what a
-# cache makes of it.  PAIRS=N: so many runs of each kernel, in turn (3).
+# on a busy machine and on an idle one, run by run.  So they show how much longer a path has become, not the
+# effect of caches.  PAIRS=N: runs of each kernel, in turn (3).
 #
-# With DEBUG=1 connections and links are tested on the debug kernel; what is compared are the plain ones.
+# With DEBUG=1 connections and links are tested on the debug kernel; the comparison is of the plain kernels.
 
 set -euo pipefail
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tests of the remote log.  Its checker, remote-log-check, accepts a sound log and notices each way in
-# which one can be broken; these logs are files, made by remote-log-make, and remote-log.h says what
-# lies where in them.  Then the whole, in two guests.
+# which one can be broken; these logs are files, made by remote-log-make, and remote-log.h describes
+# their layout.  Then all of it runs in two guests.
 
 set -euo pipefail
 

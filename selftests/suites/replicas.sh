@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The replicated log bears what its rules say (selftests/examples/remote-log-replicas.h): a minority of the targets
-# dies at any moment, and comes back later or not; the initiator dies and is replaced, in the midst of a recovery,
-# too.  After each death whichever majority a new initiator might look at has all that was acknowledged, in order,
-# byte for byte; and each initiator goes on with all that the one before it had acknowledged.
+# The replicated log survives what its rules say (selftests/examples/remote-log-replicas.h): a minority of the targets
+# dies at any moment, and comes back later or not; the initiator dies and is replaced, even in the middle of a
+# recovery.  After each death, each majority that a new initiator might look at has all that was acknowledged, in
+# order, byte for byte; and each initiator continues with all that the one before it had acknowledged.
 #
 # In one guest the targets are processes, each with an NVDIMM of its own, and what is sent to each is late by
 # chance (broken-replicas).  In a group each target is a guest, whose power is cut.

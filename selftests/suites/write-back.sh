@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Is what a persistent FLUSH acknowledged out of all caches?  QEMU has none: cut its power, and nothing is
-# lost that a real machine would lose.  So the target's guest loads an oracle, write_back_oracle.c, that
-# keeps a copy of the persistent memory as it would be without caches, and compares them at each
-# acknowledgement:
+# Has everything that a persistent FLUSH acknowledged left the caches?  QEMU has no caches: cut its power,
+# and nothing is lost that a real machine would lose.  So the target's guest loads an oracle,
+# write_back_oracle.c.  It keeps a copy of the persistent memory as it would be without caches, and
+# compares the two at each acknowledgement:
 #
 #  - of stores of every shape by every path into the memory, one at a time, in one guest (store-paths.c);
 #  - under all operations mixed (mixed-ops.c), by IPv4 and IPv6, of one initiator and of several at once.
 #
-# The oracle also makes crash images of the remote log, at random moments: what caches would have written
-# back by then, or not.  Its checker has to bear each.
+# The oracle also makes crash images of the remote log, at random moments: some of what is in caches has been
+# written back by then, and some has not.  The log's checker has to accept each image.
 #
 # With LONG=1 there are 20,000 mixed operations and 1000 images in place of 100.  SEED=N replays operations, and what
 # is left to chance in an image; the moments are up to the machine.

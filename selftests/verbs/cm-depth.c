@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What rdma_cm agrees on is what a QP goes by.  Without responder resources at the target nothing that takes depth is
- * sent, and all of it fails at once; a WRITE does as always.  An initiator that asks for no depth gets what the target
- * offers, but the target's QP has got its rights by then, and these are the right to be written to.
+ * A QP uses the depth that rdma_cm has agreed on.  If the target has no responder resources, a request that takes depth
+ * is not sent and fails at once; a WRITE succeeds as always.  An initiator that asks for no depth gets what the target
+ * offers; but the target's QP already has its rights by then, which are only the right to be written to.
  *
  *	cm-depth ADDRESS	both ends, on this machine, whose RDMA device has ADDRESS; prints KTAP
  */

@@ -11,7 +11,7 @@
  *  - nor does what is beside a WQE in the ring;
  *  - what the kernel sends is well-formed and has a right ICRC;
  *  - a fresh QP is served.
- * That the kernel is not in trouble sees whoever reads its console.
+ * The kernel's console shows whether the kernel is in trouble: rxe-vm looks at it.
  *
  * Which numbers are drawn depends on the seed alone.  What they do may depend on the time that the
  * kernel takes for it.

@@ -7,7 +7,7 @@
  * handled in softirq context.  Each request is executed once and as it was asked for, or it fails in a way that is
  * documented, and the kernel stays sound.
  *
- * It destroys a QP that binds windows just now.  That waits for nothing, and what was bound can be deallocated.
+ * It destroys a QP that is binding windows.  That waits for nothing, and the windows can be deallocated.
  *
  *	hostile-qps [MILLISECONDS]	how long each case goes on, at least
  *

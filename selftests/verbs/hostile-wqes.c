@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * WQEs that libibverbs would never build.  The send ring is memory of the user, and rxe has to
- * take what it finds there: each WQE ends in a local error and nothing on the wire, or what is
- * wrong with it is ignored and the packet is exactly that of the sound WQE.  No kernel memory, and
- * nothing that is beside the WQE in the ring, ever gets out: all that leaves is compared.
+ * cope with what it finds there.  Each WQE ends in a local error and nothing on the wire; or the
+ * fault is ignored and the packet is exactly that of the sound WQE.  No kernel memory, and nothing
+ * that is beside the WQE in the ring, ever gets out: all packets are compared.
  *
  *	hostile-wqes [--legacy-icrc] [--races N] [PATTERN...]	run the cases that match, as KTAP
  *
  *	--legacy-icrc	as for rxe_mpe_conformance
- *	--races N	so often for each race between the kernel and a thread
+ *	--races N	N tries of each race between the kernel and a thread
  *
  * Needs root, as rxe_mpe_conformance does, and makes the same link.
  */

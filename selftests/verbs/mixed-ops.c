@@ -3,9 +3,9 @@
  * All operations of an RC queue pair, mixed by chance and many at once, some of them with a fence, against a
  * model.
  *
- *	mixed-ops target ADDRESS DEVICE [INITIATORS]	lends a device DAX until it is killed; of several
- *							initiators each gets another part, when
- *							all are there
+ *	mixed-ops target ADDRESS DEVICE [INITIATORS]	lends a device DAX until it is killed; several
+ *							initiators get a part each, when all of
+ *							them are connected
  *	mixed-ops initiator ADDRESS OPERATIONS SEED MODEL [KIND...]
  *	mixed-ops compare DEVICE MODEL			is the device's first part as the model has it?
  *

@@ -6,10 +6,9 @@
  *
  *	read-words WRITER [ROUNDS [slow]]
  *
- * WRITER is who changes the words: atomic-write, fetch-add, cmp-swap: by these, a queue pair; cpu: a thread that
- * stores 8 bytes.  halves: a thread that stores 4 and 4, which has to be noticed.  With `slow` the kernel module
- * slow_words, which is loaded, makes the kernel dwell at each access to the words: so who reads a word in parts is
- * caught each time.
+ * WRITER changes the words: a queue pair, by atomic-write, fetch-add or cmp-swap; cpu, a thread that stores 8 bytes;
+ * or halves, a thread that stores 4 and 4, which has to be noticed.  With `slow` the kernel module slow_words, which
+ * must be loaded, makes the kernel wait at each access to the words, so that a word read in parts is noticed each time.
  *
  * All bytes of a word are the same, and change all at once; the bytes around the words never change.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What two ends share that talk over TCP about what they do by RDMA: how they come together.  And
- * what those of the API tests share: verbs-api, which posts, and verbs-api-target, whose memory it
- * posts to; verbs-api asks, the target does and tells.
+ * Shared by programs whose two ends use RDMA and exchange addresses over TCP: how they connect.  And
+ * shared by the two ends of the API tests: verbs-api, which posts, and verbs-api-target, which owns
+ * the memory, does what verbs-api asks, and reports the result.
  */
 #ifndef VERBS_END_H
 #define VERBS_END_H
