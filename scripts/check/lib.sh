@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Shared by the rules.  A rule is a program that checks a patch.  It ends with 0 if the patch is right; with 1 if it is
-# wrong, and says why; with 4 if it cannot judge the patch here, and says why in its last line.  `run` starts it at the
-# top of the project with
+# What the rules share.  A rule is a program that says what is wrong with a patch and then ends with 1; 0 is
+# right, 4 says in its last line why it cannot be judged here.  `run` starts it at the top of the project with
 #   SERIES  the folder of the series
 #   PATCH   the patch; for rules of a whole series its last one
-#   TREE    a git tree with the tag `base`, checked out after PATCH
-#   OUT     the folder for objects and for what is known of the base
+#   TREE    a git tree with the tag `base`, checked out behind PATCH
+#   OUT     where objects and what is known of the base are kept
 . scripts/lib.sh
 
 tree() { git -C "$TREE" "$@"; }
