@@ -374,7 +374,7 @@ on_terminal() {
 	shift
 	printf %s "$typed" >"$work/typed"
 	# It does not end, as nobody goes away.
-	timeout 120 script -qec "$(printf '%q ' "$root/qemu-scripts/rxe-vm" "$@")" /dev/null \
+	timeout 600 script -qec "$(printf '%q ' "$root/qemu-scripts/rxe-vm" "$@")" /dev/null \
 		< <(exec tail -c +1 -f "$work/typed") | tr -d '\r' || true
 }
 
@@ -556,17 +556,20 @@ wrong_usage_is_explained() {
 	says "qemu-system-x86"
 }
 
-# As `make` leaves a kernel tree, with one module in it: it is ours, and what we have of it.
+# As `make` leaves a kernel tree, with one module more than ours has.
 make_tree() {
-	local module built=$root/build/${BASE:-v6.1}$variant
-	module=$("$here/../modules/kernel-module" slow_words)
+	local module own built=$root/build/${BASE:-v6.1}$variant
+	own=$("$here/../modules/kernel-module" slow_words)
 	tree=$work/tree
 	mkdir -p "$tree"/{arch/x86/boot,drivers/misc,include/config}
 	cp "$built/bzImage" "$tree/arch/x86/boot/bzImage"
 	cp "$built/obj/include/config/kernel.release" "$tree/include/config/"
 	cp "$built"/obj/modules.builtin{,.modinfo} "$tree/"
-	cp "$module" "$tree/drivers/misc/slow_words.ko"
-	echo drivers/misc/slow_words.o >"$tree/modules.order"
+	sed 's|\.o$|.ko|' "$built/obj/modules.order" | while read -r module; do
+		install -D "$built/obj/$module" "$tree/$module"
+	done
+	cp "$own" "$tree/drivers/misc/slow_words.ko"
+	{ cat "$built/obj/modules.order"; echo drivers/misc/slow_words.o; } >"$tree/modules.order"
 }
 
 kernel_tree_needs_no_installation() {
@@ -581,14 +584,16 @@ kernel_tree_needs_no_installation() {
 }
 
 image_among_its_modules_finds_them() {
-	local tree modules version
+	local tree modules version module
 	make_tree
 	version=$(<"$tree/include/config/kernel.release")
 	modules=$work/package/usr/lib/modules/$version
 	mkdir -p "$modules/kernel"
 	cp "$tree"/modules.builtin* "$modules/"
-	mv "$tree/drivers/misc/slow_words.ko" "$modules/kernel/"
-	echo kernel/slow_words.ko >"$modules/modules.order"
+	sed 's|^|kernel/|; s|\.o$|.ko|' "$tree/modules.order" >"$modules/modules.order"
+	while read -r module; do
+		install -D "$tree/${module#kernel/}" "$modules/$module"
+	done <"$modules/modules.order"
 	mv "$tree/arch/x86/boot/bzImage" "$modules/vmlinuz"
 	lab 0 run --kernel "$modules/vmlinuz" -- modprobe slow_words
 	lab 0 run --kernel "$work/package" -- modprobe slow_words
