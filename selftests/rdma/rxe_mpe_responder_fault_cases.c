@@ -410,17 +410,20 @@ FIXTURE_TEARDOWN(long_read)
 CASE(long_read, reset, "4 duplicates",
      "RESET amid the answer to a READ: the requests of the next connection are served")
 {
-	unsigned long long errors = rxe_counter("send_err");
+	unsigned long long errors;
 	struct rig *rig = &self->rig;
+	int tries = 20;
 
-	peer_stall_link();
-	expect_begun(_metadata, rig, &self->region, LONG_READ, 1);
-	reset_flow(rig);
-	/* What waits there is dropped. */
-	peer_end_stall();
-	EXPECT_EQ(errors, rxe_counter("send_err")) {
-		TH_LOG("the answer was given up before RESET: nothing is shown");
-	}
+	/* Where RESET is slow the answer may be given up before, and nothing is shown. */
+	do {
+		ASSERT_NE(0, tries--);
+		errors = rxe_counter("send_err");
+		peer_stall_link();
+		expect_begun(_metadata, rig, &self->region, LONG_READ, 1);
+		reset_flow(rig);
+		/* What waits there is dropped. */
+		peer_end_stall();
+	} while (errors != rxe_counter("send_err"));
 	served(_metadata, rig, write_only(rig));
 	served(_metadata, rig, read_only(rig));
 	served(_metadata, rig, fetch_add(rig));
