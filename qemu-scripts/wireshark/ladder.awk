@@ -259,7 +259,7 @@ function why_again(before, m, first) {
 		judge(m, "late", "on its way when #" n " asked again")
 	else if (first) {
 		missing = m
-		judge(m, "lost", "came, but not to rxe; #" n " asks again")
+		judge(m, "lost", "came, but not to rxe in time; #" n " asks again")
 	} else if (fate[m] == "ok")
 		judge(m, "discarded", "#" missing " was missing")
 }
