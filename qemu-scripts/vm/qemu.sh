@@ -129,7 +129,8 @@ compose_qemu() {
 	case $accel in
 	tcg)
 		# A thread for each CPU, unless -icount makes the guest's time a count of instructions.
-		qemu+=(-accel tcg -cpu max)
+		# If a CPU gets no further than its own exceptions, QEMU ends without a word but this.
+		qemu+=(-accel tcg -cpu max -d cpu_reset -D "$boot.qemu.resets")
 		# Before 8.2, where one CPU uses a device's registers while another moves a BAR, QEMU takes the wrong
 		# device for it, or dies: guest/init brings the other CPUs when the drivers have their devices.
 		append+=" maxcpus=1 noreplace-smp"

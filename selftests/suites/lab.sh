@@ -111,6 +111,12 @@ guest_killed_from_outside_is_lost() {
 	verdict_is lost
 }
 
+# The kernel says nothing of that, nor does QEMU by itself.
+triple_fault_is_lost_and_named() {
+	QEMU_ACCEL=tcg lab 3 run --append reboot=triple -- busybox reboot -f
+	says "the guest 'guest' died: Triple fault"
+}
+
 hang_meets_its_deadline_and_is_lost() {
 	lab 3 run --timeout 10 -- sleep 1000
 	says deadline
@@ -689,6 +695,7 @@ cases=(
 	leftover_processes_do_not_hold_the_run
 	rxe0_is_active_and_gid_1_is_ipv4
 	guest_killed_from_outside_is_lost
+	triple_fault_is_lost_and_named
 	hang_meets_its_deadline_and_is_lost
 	qemu_dies_with_the_lab
 	warning_of_the_kernel_is_a_splat
