@@ -16,13 +16,15 @@ boot_display=		# pid of what shows how far the boot is
 # start_qemu BOOT: qemu[], in the background, as $!.  The end of QEMU's stderr is the end of QEMU; and QEMU must
 # not outlive this script, however that ends.
 start_qemu() {
-	local stdin=/dev/null
+	local stdin=/dev/null said
 	[[ $1 != "$terminal" ]] || stdin=/dev/tty
 	printf '#!/bin/sh\ncd %s\nexec %s\n' "$(sh_quote "$run")" "$(sh_quote "${qemu[@]}")" >"$run/$1.qemu"
 	chmod +x "$run/$1.qemu"
-	(cd "$run" && exec setpriv --pdeathsig KILL "${qemu[@]}") <"$stdin" \
-		2> >(cat >"$run/$1.qemu.log"; echo "$1 gone" >&"$events") &
+	# Here, not in the new process: that may be killed before it gets to it.
+	exec {said}> >(cat >"$run/$1.qemu.log"; echo "$1 gone" >&"$events")
+	(cd "$run" && exec setpriv --pdeathsig KILL "${qemu[@]}") <"$stdin" 2>&"$said" {said}>&- &
 	disown	# its end is no news to the shell
+	exec {said}>&-
 	running[$1]=1
 }
 
