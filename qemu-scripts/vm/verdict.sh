@@ -25,7 +25,7 @@ conclude_status() {
 # What QEMU itself had to say, if anything.
 last_words() {
 	local words
-	words=$(grep -sh -v warning: "$run/$1.qemu.log" | tail -n 3) || true
+	words=$(grep -s -v warning: "$run/$1.qemu.log" | tail -n 3) || true
 	[[ -n $words ]] || words=$(grep -s 'Triple fault' "$run/$1.qemu.resets") || true
 	[[ -z $words ]] || printf ': %s' "$words"
 }
