@@ -258,10 +258,10 @@ static unsigned long argument(const struct pt_regs *regs, unsigned int n)
 	return regs_get_kernel_argument((struct pt_regs *)regs, n);
 }
 
-/* in_task() takes the breakpoint of a probe for an NMI. */
+/* Entering the breakpoint of a probe counts as an NMI and as a hardirq. */
 static bool in_process(void)
 {
-	return !in_hardirq() && !in_serving_softirq();
+	return hardirq_count() == (in_nmi() ? HARDIRQ_OFFSET : 0) && !in_serving_softirq();
 }
 
 static void send_to_media(const void *dst, const void *content, size_t length)
