@@ -409,6 +409,27 @@ CASE(drain, posted_in_sqd, "3 SQD", "what is posted in SQD waits for RTS, and th
 	expect_silence(_metadata, client);
 }
 
+CASE(drain, behind_a_retry, "3 SQD",
+     "sent again in RTS, and answered: drained at once, and what is posted then waits for RTS")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, variant->make());
+
+	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
+	expect_packet(_metadata, &rq);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	rxe_drain_qp(&client->line.qp);
+	expect_drained(_metadata, client);
+	rq = post(_metadata, client, wr_flush());
+	expect_silence(_metadata, client);
+	rxe_modify_qp(&client->line.qp, IBV_QPS_RTS);
+	expect_packet(_metadata, &rq);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 2, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
 CASE(drain, lost, "4 retransmission",
      "lost, it is sent again in SQD, too: not drained before it is answered")
 {
