@@ -36,6 +36,8 @@ build_other() {
 
 # Stands for all of the tests that a result depends on.
 tests_state() {
-	find selftests qemu-scripts kernel/config kernel/"$base"/*.config -path selftests/mutants -prune -o -type f -print0 | sort -z |
+	local own
+	mapfile -t own < <(compgen -G "kernel/$base/*.config")
+	find selftests qemu-scripts kernel/config "${own[@]}" -path selftests/mutants -prune -o -type f -print0 | sort -z |
 		xargs -0 cat | sha256sum | cut -c 1-16
 }
