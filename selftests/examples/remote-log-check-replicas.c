@@ -7,8 +7,9 @@
  * TARGETS is how many there are; the LOGs, devices or files, are the copies of a majority of them, or of
  * more.  ACKNOWLEDGED is the file that remote-log-replicate wrote.  Whichever majority of the LOGs a new
  * initiator looked at, the log that it would go on with (remote-log-replicas.h) must begin with all that
- * was acknowledged: byte for byte, in order, whole.  Says what each LOG holds; exit status 0 if all is
- * well, 1 if not.
+ * was acknowledged: byte for byte, in order, whole.  Half a line at the end of ACKNOWLEDGED is what a
+ * killed remote-log-replicate was about to hand out, and does not count.  Says what each LOG holds;
+ * exit status 0 if all is well, 1 if not.
  */
 #define main check_main
 #include "remote-log-check.c"
@@ -19,11 +20,12 @@
 static __u32 count_lines(FILE *text)
 {
 	char *line = NULL;
+	ssize_t length;
 	size_t size = 0;
 	__u32 n = 0;
 
-	while (getline(&line, &size, text) >= 0)
-		n++;
+	while ((length = getline(&line, &size, text)) >= 0)
+		n += line[length - 1] == '\n';
 	free(line);
 	return n;
 }

@@ -83,9 +83,10 @@ check() {
 }
 
 fail_round() {
-	echo "round $round: $*"
 	tail -n 40 "$work/said"
 	[[ ${#devices[@]} == 0 ]] || cat "$work"/target?
+	# Last, for a long report is read from its end.
+	echo "round $round: $*"
 	exit 1
 }
 
@@ -203,6 +204,24 @@ rounds() {
 	tell_rounds "$3"
 }
 
+# An initiator may be killed when half a line is handed out.
+half_a_line() {
+	local -i targets=3 initiator=0 round=0
+	local -a addresses=() devices=() target=() down=() program
+	local running='' said
+	work=$(mktemp -d)
+	set_up 1 remote-log-replicate
+	start_targets
+	records=20 start_initiator
+	await "20 records are acknowledged; *"
+	kill_initiator
+	printf 'half a li' >>"$work/acknowledged"
+	check
+	printf 'ne\n' >>"$work/acknowledged"
+	! remote-log-check-replicas 3 "$work/acknowledged" "${devices[@]}" ||
+		fail_round "a line was handed out that is no record, and nothing was noticed"
+}
+
 # One target alone has records that nobody acknowledged; without it another record is.
 longer_copy() {
 	local -i targets=3 initiator=0 round=0
@@ -314,6 +333,7 @@ guest_rounds() { in_guest "$1" $((60 + 20 * $2)) rounds "$@"; }
 nothing_acknowledged_is_missing_with_3_targets() { guest_rounds 3 "$rounds_of_3" "$seed" none; }
 nothing_acknowledged_is_missing_with_5_targets() { guest_rounds 5 "$rounds_of_5" "$seed" none; }
 
+half_a_line_was_not_handed_out() { in_guest 3 120 half_a_line; }
 nothing_is_acknowledged_without_a_majority() { in_guest 3 120 minority; }
 
 nothing_acknowledged_is_missing_after_power_cuts() {
@@ -350,6 +370,7 @@ who_takes_the_longest_copy_is_caught() {
 cases=(
 	nothing_acknowledged_is_missing_with_3_targets
 	nothing_acknowledged_is_missing_with_5_targets
+	half_a_line_was_not_handed_out
 	nothing_is_acknowledged_without_a_majority
 	nothing_acknowledged_is_missing_after_power_cuts
 	who_counts_one_answer_is_caught
@@ -361,7 +382,7 @@ cases=(
 
 case ${1-} in
 # In a guest; and for who wants other rounds: guest_rounds TARGETS ROUNDS SEED MISTAKE.
-rounds | minority | longer_copy | group_rounds | guest_rounds) "$@" ;;
+rounds | minority | half_a_line | longer_copy | group_rounds | guest_rounds) "$@" ;;
 *)
 	work=$(mktemp -d -p "$RXE_OUT")
 	trap 'rm -r "$work"' EXIT
