@@ -49,7 +49,7 @@ run_cases() {
 	# shellcheck disable=SC2016 # for the inner shell
 	while read -r status name; do
 		n+=1
-		report_case || failed=1
+		report_case || failed=$((status > failed ? status : failed))
 	done < <(printf '%s\n' "$@" |
 		xargs -P "$jobs" -I{} sh -c '"$0" {} >"$1/{}" 2>&1; echo "$? {}"' "$0" "$dir")
 	rm -r "$dir"
@@ -69,7 +69,7 @@ report_case() {
 	*)
 		sed "/$own/!s/^\(# \)\?/# /" "$dir/$name"
 		echo "not ok $n $title # status $status"
-		return 1 ;;
+		return "$status" ;;
 	esac
 }
 

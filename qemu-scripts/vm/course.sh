@@ -291,7 +291,8 @@ watch_guests() {
 	esac
 	until all_gone; do
 		left=$((deadline - SECONDS))
-		if ((left <= 0)) || ! IFS= read -r -t "$left" line <&"$events"; then
+		# What was said before counts, however long this one was busy with something else.
+		if ! IFS= read -r -t "$((left > 0 ? left : 0)).1" line <&"$events"; then
 			deadline_passed
 			up=1
 			deadline=$((SECONDS + 60))

@@ -39,7 +39,6 @@ write_env() {
 	env_line RXE_MTU "$mtu"
 	env_line RXE_VLAN "$vlan"
 	env_line RXE_NETEM "${option[$guest.delay]+delay ${option[$guest.delay]} }${option[$guest.loss]+loss ${option[$guest.loss]}}"
-	env_line RXE_READY /run/rxe-vm/ready
 	env_line RXE_ACCEL "$accel"
 	env_line KSFT_TIMEOUT_SCALE "$scale"
 	env_line RXE_LAB "$here"

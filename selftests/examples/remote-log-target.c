@@ -138,10 +138,10 @@ int main(int argc, char **argv)
 	region.addr = (uintptr_t)memory;
 	region.size = size;
 	region.rkey = mr->rkey;
-	printf("%zu MiB of %s registered: write, read, FLUSH global and persistent\n", size >> 20,
-	       argv[2]);
-
 	if (rdma_listen(listener, 1))
 		err(1, "rdma_listen");
+	/* Who reads this may connect. */
+	printf("%zu MiB of %s registered: write, read, FLUSH global and persistent\n", size >> 20,
+	       argv[2]);
 	serve(listener, pd, &region);
 }

@@ -38,7 +38,7 @@ parse_arguments() {
 
 # run_guest [--after CASE]: the cases, or those behind CASE.
 run_guest() {
-	"$root/qemu-scripts/rxe-vm" run "${vm_options[@]}" -- \
+	"$root/qemu-scripts/rxe-vm" run --timeout 1200 "${vm_options[@]}" -- \
 		"$program" "${options[@]}" "$@" "${patterns[@]}" 2>&1
 }
 

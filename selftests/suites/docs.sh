@@ -17,6 +17,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
+# shellcheck source=qemu-scripts/variant.sh
+. "$root/qemu-scripts/variant.sh"
 
 documents=("$root"/README.md "$root"/Documentation/*.rst)
 
@@ -40,12 +42,12 @@ content() {
 }
 
 # run_block FILE:LINE: in a folder that looks like the top of the tree, but may be written to; the
-# folders of runs are made where the suite wants them
+# folders of runs are made where the suite wants them, and the kernel is the one that the guests boot
 run_block() {
 	local status=0
 	mkdir "$work/top" "$work/home"
 	ln -s "$root"/* "$work/top"
-	content "$1" | sed "s,build/out/,$RXE_OUT/,g" >"$work/script"
+	content "$1" | sed "s,build/out/,$RXE_OUT/,g; s,build/v6.1/,build/v6.1$variant/,g" >"$work/script"
 	(cd "$work/top" && HOME=$work/home bash -euo pipefail "$work/script") >"$work/said" 2>&1 || status=$?
 	cat "$work/script" "$work/said"
 	((status == 0)) || fail "the commands end with status $status"

@@ -29,7 +29,8 @@ lab() {
 }
 
 newest_run() {
-	find "$RXE_OUT" -maxdepth 1 -name "*-lab-$case_name" -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-
+	# .N: another one in the same second
+	find "$RXE_OUT" -maxdepth 1 '(' -name "*-lab-$case_name" -o -name "*-lab-$case_name.[0-9]*" ')' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-
 }
 
 # says TEXT: rxe-vm's messages hold it.
@@ -653,15 +654,19 @@ no_root_is_needed() {
 }
 
 broken_suites_are_failures() {
-	local want suite
+	local want suite status
 	suite=$work/suite
+	echo "fail suite listed not mended yet" >"$work/expected"
 	while IFS='|' read -r want body; do
 		printf '#!/bin/sh\n%s\n' "$body" >"$suite"
 		chmod +x "$suite"
 		echo "suite: $body"
-		RXE_OUT=$work/out "$here/../run-tests" "$suite" >"$work/stdout" || true
+		status=0
+		EXPECTED=$work/expected RXE_OUT=$work/out "$here/../run-tests" "$suite" >"$work/stdout" || status=$?
 		sed 's/^/| /' "$work/stdout"
 		[[ $(tail -n 1 "$work/stdout") == "$want" ]] || fail "not: $want"
+		[[ $status == 0 && $want == *" 0 failed, "* || $status == 1 && $want != *" 0 failed, "* ]] ||
+			fail "status $status"
 	done <<-'END'
 		1 passed, 0 failed, 0 skipped|echo 1..1; echo ok 1 fine
 		0 passed, 1 failed, 0 skipped|true
@@ -678,7 +683,13 @@ broken_suites_are_failures() {
 		1 passed, 1 failed, 0 skipped|echo 1..1; echo 1..1; echo ok 1 a
 		1 passed, 1 failed, 0 skipped|echo ok 1 a
 		1 passed, 1 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo not ok 1 parent
+		0 passed, 0 failed, 1 skipped|echo 1..1; echo not ok 1 listed; exit 1
+		0 passed, 1 failed, 1 skipped|echo 1..1; echo not ok 1 listed; exit 5
+		0 passed, 1 failed, 1 skipped|echo 1..1; echo '  1..1'; echo '  not ok 1 listed'; echo not ok 1 parent; exit 5
 	END
+	status=0
+	"$here/../run-tests" typo >"$work/stdout" 2>&1 || status=$?
+	[[ $status == 2 && $(<"$work/stdout") == *typo* ]] || fail "a suite that is not there: status $status: $(<"$work/stdout")"
 }
 
 cases=(

@@ -6,8 +6,8 @@
  *
  * MISTAKE is one of the names below; "none" makes none.  With a SEED other than 0, what is appended stays
  * on its way to each target for a random while, so that the targets differ when something dies.  The
- * program itself is remote-log-replicate.c, as it is: only the rules that it asks, and when what it posts
- * leaves, are changed.
+ * program itself is remote-log-replicate.c, as it is: only the rules that it asks, when what it posts
+ * leaves, and how long it waits for a majority are changed.
  */
 #include <err.h>
 #include <errno.h>
@@ -155,6 +155,7 @@ static void late_destroy_qp(struct rdma_cm_id *id)
 	rdma_destroy_qp(id);
 }
 
+#define PATIENCE_MS		20000
 #define replicas_acknowledged	broken_acknowledged
 #define replicas_common		broken_common
 #define replicas_choose		broken_choose
