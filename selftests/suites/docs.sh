@@ -48,6 +48,11 @@ run_block() {
 	mkdir "$work/top" "$work/home"
 	ln -s "$root"/* "$work/top"
 	content "$1" | sed "s,build/out/,$RXE_OUT/,g; s,build/v6.1/,build/v6.1$variant/,g" >"$work/script"
+	# gdb finds its functions in vmlinux only where rxe is built in.
+	if grep -q "/vmlinux " "$work/script" && ! nm "$root/build/v6.1$variant/vmlinux" | grep ' rxe_flush$' >/dev/null; then
+		echo "rxe is a module of this kernel"
+		exit 4
+	fi
 	(cd "$work/top" && HOME=$work/home bash -euo pipefail "$work/script") >"$work/said" 2>&1 || status=$?
 	cat "$work/script" "$work/said"
 	((status == 0)) || fail "the commands end with status $status"
