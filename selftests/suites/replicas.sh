@@ -26,8 +26,9 @@ seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 rounds_of_3=$((${LONG:-0} ? 100 : 10))
 rounds_of_5=$((${LONG:-0} ? 70 : 7))
 rounds_of_group=$((${LONG:-0} ? 30 : 3))
-# More than are appended until something dies.
+# More than are appended until something dies, and until all rounds are over.
 records=5000
+lines=$((rounds_of_group * 7000))
 
 ##############################################################################
 # Within the initiator's guest
@@ -35,7 +36,7 @@ records=5000
 # start_initiator: the next one.  Its texts tell it from all others.
 start_initiator() {
 	initiator+=1
-	seq -f "initiator $initiator, line %.0f$(printf '%*s' $((RANDOM % 200)) '')" $((${LONG:-0} ? 60000 : 20000)) >"$work/text"
+	seq -f "initiator $initiator, line %.0f$(printf '%*s' $((RANDOM % 200)) '')" "$lines" >"$work/text"
 	exec {said}< <(exec "${program[@]}" "$work/text" "$records" "$work/appended" 1 "${addresses[@]}" 2>&1)
 	running=$!
 }
@@ -105,7 +106,7 @@ start_target() {
 		exec {fd}<>"$work/says$1"
 		ears[$1]=$fd
 	fi
-	remote-log-target "${addresses[$1]}" "${devices[$1]}" >&"$fd" 2>"$work/target$1" &
+	remote-log-target "${addresses[$1]}" "${devices[$1]}" 1>&"$fd" 2>"$work/target$1" &
 	target[$1]=$!
 	while IFS= read -r -t 60 line <&"$fd"; do
 		[[ $line != *" registered: "* ]] || return 0
