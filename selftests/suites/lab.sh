@@ -493,6 +493,7 @@ listed_results_are_as_listed() {
 		0 0 1|1..1\nok 1 a skip # SKIP
 		0 1 0|1..1\nok 1 b skip # SKIP
 		0 0 1|1..1\nnot ok 1 a bug
+		0 1 0|1..1\nnot ok 1 a bug # took the guest down
 		0 1 0|1..1\nok 1 a bug
 		0 1 0|1..1\nnot ok 1 b
 		0 0 1|1..1\n  1..1\n  not ok 1 a bug\nnot ok 1 parent

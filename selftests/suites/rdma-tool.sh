@@ -89,7 +89,7 @@ the_guest_finds_it_first() {
 
 # The kernel of Debian 12, or ours without the series.
 on_a_kernel_without_the_verbs_neither_says_anything() {
-	local kernel=$root/build/${BASE:-v6.1}-base/bzImage said
+	local kernel=$root/build/v6.1-base/bzImage said
 	if [[ ! -e $kernel ]]; then
 		said=$("$root/scripts/stock-kernel" 6.1 2>&1) || { echo "${said##*$'\n'}"; exit 4; }
 		kernel=${said##*$'\n'}
