@@ -460,7 +460,7 @@ static void fill_outer_headers(const struct frame *frame, struct wire *wire)
 	const struct udphdr udp = {
 		.source = htons(0xc123),
 		.dest = htons(ROCE_UDP_PORT),
-		.len = htons(len - ip_header_len()),
+		.len = frame->no_udp_len ? 0 : htons(len - ip_header_len()),
 	};
 
 	memcpy(wire->eth.h_dest, rxe_mac, ETH_ALEN);

@@ -80,6 +80,7 @@ struct frame {
 	enum icrc	icrc;		/* what to send; as received: never ICRC_OF_RUN */
 	__u32		source;		/* the last bytes of the address; 0: PEER_ADDR */
 	bool		options;	/* IPv4: the header has four bytes of options, which ask for nothing */
+	bool		no_udp_len;	/* 0, which UDP takes for all of a packet of IPv6 */
 	union {
 		struct roce_bth	bth;
 		__u8		roce[PACKET_MAX_PAYLOAD + 128];

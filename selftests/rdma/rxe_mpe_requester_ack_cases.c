@@ -335,11 +335,11 @@ static bool expect_whether_asked(struct __test_metadata *_metadata, const struct
 }
 
 #define SERIES		200
-/* The limit is 64 "or so"; at 128 the requester would stop. */
-#define MOST_UNASKED	80
+/* At 128 the requester would stop.  So it asks twice before that, and one acknowledgement may be lost. */
+#define MOST_UNASKED	40
 
 CASE(ack_request_end, long_series, "3 acknowledge request",
-     "200 unsignalled WRITEs ask now and then, a signalled one at their end asks, and completes")
+     "200 unsignalled WRITEs ask now and then, a signalled one at their end asks, and completes, though half of the acknowledgements are lost")
 {
 	struct client *client = &self->client;
 	struct wr wr[SERIES + 1];
@@ -359,8 +359,9 @@ CASE(ack_request_end, long_series, "3 acknowledge request",
 		}
 		client->line.msn++;
 		if (expect_whether_asked(_metadata, &frame, &rq[i])) {
-			acknowledge(client, &rq[i], 0x1f);
-			asked++;
+			/* The first one of two is lost. */
+			if (asked++ % 2 || i == SERIES)
+				acknowledge(client, &rq[i], 0x1f);
 			unasked = 0;
 		} else {
 			ASSERT_LE(++unasked, MOST_UNASKED);

@@ -145,6 +145,19 @@ CASE(verb, truncated_behind_ip_options, "5 packet shorter than its headers",
 	ignored_if_truncated(_metadata, &self->rig, variant->make(&self->rig), true);
 }
 
+CASE(verb, without_udp_length, "5 packet shorter than its headers",
+     "with a UDP length of 0, a packet is ignored (IPv6 hands it on; KASAN sees who reads behind it)")
+{
+	struct packet rq = variant->make(&self->rig);
+	struct frame frame;
+
+	packet_to_frame(&rq, &frame);
+	frame.no_udp_len = true;
+	send_raw_frame(&self->rig.flow, &frame);
+	expect_dropped(_metadata, &self->rig);
+	served(_metadata, &self->rig, rq);
+}
+
 CASE(verb, variant_bits, "1 ICRC", "bits that routers and path migration set change nothing")
 {
 	struct packet rq = variant->make(&self->rig), answer;

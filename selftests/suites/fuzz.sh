@@ -14,15 +14,17 @@ root=$(readlink -f "$here/../..")
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 times=$((${LONG:-0} ? 10 : 1))
 
-# fuzz WHAT COUNT
+# fuzz WHAT COUNT [on-demand]
 fuzz() {
 	"$root/qemu-scripts/rxe-vm" run --name "fuzz-$1" --timeout 7200 -- \
-		"$root/build/selftests/fuzz" "$1" $((times * $2)) "$seed"
+		"$root/build/selftests/fuzz" "$1" $((times * $2)) "$seed" "${@:3}"
 }
 
 random_packets() { fuzz packets 20000; }
 random_wqes() { fuzz wqes 2000; }
+random_packets_to_an_on_demand_region() { fuzz packets 20000 on-demand; }
+random_wqes_with_an_on_demand_region() { fuzz wqes 2000 on-demand; }
 
 # shellcheck disable=SC2034 # for run_suite
-cases=(random_packets random_wqes)
+cases=(random_packets random_wqes random_packets_to_an_on_demand_region random_wqes_with_an_on_demand_region)
 run_suite 2 "$@"

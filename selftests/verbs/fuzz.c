@@ -4,6 +4,8 @@
  *
  *	fuzz packets COUNT SEED		what the raw peer (rxe_mpe_peer.h) sends: requests and answers
  *	fuzz wqes COUNT SEED		what is in the send ring (rxe_mpe_send_ring.h) of a QP
+ *	fuzz ... COUNT SEED on-demand	the same, with a region that the driver pages on demand, and whose
+ *					pages are taken away from it now and then; status 4 without such
  *
  * FLUSH and ATOMIC WRITE are mixed with all else.  A QP in error is made anew.
  * What must hold whatever comes:
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "rxe_mpe_peer.h"
 #include "prng.h"
@@ -51,6 +54,7 @@ struct fuzz {
 	struct send_ring ring;
 	struct ibv_qp_attr attr;	/* of a QP that is ready */
 	struct packet last;		/* the last request from the QP */
+	bool on_demand;
 	__u64 done, errors, answers, qps;
 };
 
@@ -558,6 +562,28 @@ static void fuzz_wqes(void)
 
 /* ---- The run ---- */
 
+static void need_on_demand(void)
+{
+	struct ibv_device_attr_ex attr = { };
+
+	if (ibv_query_device_ex(fuzz.end.context, NULL, &attr))
+		err(1, "the capabilities of " RXE_DEVICE);
+	if (attr.odp_caps.general_caps & IBV_ODP_SUPPORT)
+		return;
+	printf("the kernel's rxe has no on-demand paging\n");
+	exit(4);
+}
+
+/* The content stays, but the driver has to ask for the pages again. */
+static void take_pages_away(void)
+{
+	void *pages = fuzz.end.memory + REGION_OFFSET / PAGE * PAGE;
+	size_t len = (REGION_OFFSET % PAGE + REGION_LEN + PAGE - 1) / PAGE * PAGE;
+
+	if (mprotect(pages, len, PROT_READ) || mprotect(pages, len, PROT_READ | PROT_WRITE))
+		err(1, "mprotect");
+}
+
 static void open_end(void)
 {
 	cpu_set_t cpus;
@@ -572,7 +598,10 @@ static void open_end(void)
 	rxe_open(&fuzz.end, false);
 	memset(fuzz.end.memory, CANARY, MEMORY_LEN);
 	memset(fuzz.end.memory + REGION_OFFSET, INSIDE, REGION_LEN);
-	fuzz.mr = rxe_reg_mr(&fuzz.end, REGION_OFFSET, REGION_LEN, ACCESS_DRAM);
+	if (fuzz.on_demand)
+		need_on_demand();
+	fuzz.mr = rxe_reg_mr(&fuzz.end, REGION_OFFSET, REGION_LEN,
+			     ACCESS_DRAM | (fuzz.on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 	if (!fuzz.mr)
 		err(1, "a memory region");
 }
@@ -582,6 +611,8 @@ static void run(void (*one)(void), __u64 count)
 	open_end();
 	check_service();
 	while (fuzz.done < count) {
+		if (fuzz.on_demand && once_in(16))
+			take_pages_away();
 		one();
 		fuzz.done++;
 		if (fuzz.done % PER_CHECK == 0 || fuzz.done == count) {
@@ -597,12 +628,14 @@ static void run(void (*one)(void), __u64 count)
 
 int main(int argc, char **argv)
 {
-	__u64 count = argc == 4 ? strtoull(argv[2], NULL, 10) : 0;
-	__u64 seed = argc == 4 ? strtoull(argv[3], NULL, 10) : 0;
-	bool wqes = argc == 4 && !strcmp(argv[1], "wqes");
+	bool enough = argc == 4 || argc == 5;
+	__u64 count = enough ? strtoull(argv[2], NULL, 10) : 0;
+	__u64 seed = enough ? strtoull(argv[3], NULL, 10) : 0;
+	bool wqes = enough && !strcmp(argv[1], "wqes");
 
-	if (!count || (!wqes && strcmp(argv[1], "packets")))
-		errx(2, "usage: fuzz packets|wqes COUNT SEED");
+	fuzz.on_demand = argc == 5;
+	if (!count || (!wqes && strcmp(argv[1], "packets")) || (fuzz.on_demand && strcmp(argv[4], "on-demand")))
+		errx(2, "usage: fuzz packets|wqes COUNT SEED [on-demand]");
 	setlinebuf(stdout);
 	printf("# SEED=%llu\n", seed);
 	fuzz.prng = prng_of_seed(seed);

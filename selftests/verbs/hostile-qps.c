@@ -9,6 +9,8 @@
  *
  * It destroys a QP that is binding windows.  That waits for nothing, and the windows can be deallocated.
  *
+ * It lets a QP fail amid a request, and sends more than a receive has room for.
+ *
  *	hostile-qps [MILLISECONDS]	how long each case goes on, at least
  *
  * Root makes the link, as in rxe_mpe_conformance; then each case goes on as nobody.
@@ -633,6 +635,107 @@ TEST_F_TIMEOUT(windows, bound_and_destroyed, PATIENCE)
 	TH_LOG("%u QPs destroyed, %u of them before all was bound; it took %u ms at most", rounds, amid,
 	       destroyer.most_ms);
 	EXPECT_GE(amid, LEAST);
+}
+
+/* ---- A QP that fails amid a request ---- */
+
+FIXTURE(failing) {
+	struct rig rig;
+	struct rxe_qp_config config;
+};
+
+FIXTURE_SETUP(failing)
+{
+	become_nobody();
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	self->config = RXE_QP_DEFAULT;
+}
+
+FIXTURE_TEARDOWN(failing)
+{
+	rxe_close(&self->rig.end);
+}
+
+/* The completion of a RDMA WRITE with immediate finds the CQ full. */
+TEST_F_TIMEOUT(failing, leaves_its_region, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct ibv_mr *local = rig->mr;
+	struct ibv_sge sge = { rig->start, 8, local->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .sg_list = &sge, .num_sge = 1,
+	}, *bad_wr;
+	struct rxe_qp pair[2];
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
+	struct ibv_mr *mr;
+	long long start;
+	int i;
+
+	mr = rxe_reg_mr(&rig->end, REGION_OFFSET, REGION_LEN, ACCESS_DRAM);
+	ASSERT_NE(NULL, mr);
+	rig->end.cq = ibv_create_cq(rig->end.context, 1, NULL, NULL, 0);
+	ASSERT_NE(NULL, rig->end.cq);
+	/* So many receives does a QP have room for. */
+	ASSERT_LT(rig->end.cq->cqe, 4);
+	rxe_make_pair(&rig->end, &self->config, pair);
+	wr.wr.rdma.remote_addr = rig->start;
+	wr.wr.rdma.rkey = mr->rkey;
+	for (i = 0; i < 4; i++)
+		rxe_post_recv(&pair[0], local, rig->start, 8);
+	for (i = 0; i < 4; i++)
+		ASSERT_EQ(0, ibv_post_send(pair[1].qp, &wr, &bad_wr));
+	start = now_ms();
+	do {
+		ASSERT_EQ(0, ibv_query_qp(pair[0].qp, &attr, IBV_QP_STATE, &init_attr));
+		ASSERT_LT(now_ms() - start, SOON_MS * wait_scale());
+	} while (attr.qp_state != IBV_QPS_ERR);
+	start = now_ms();
+	ASSERT_EQ(0, ibv_dereg_mr(mr));
+	EXPECT_LT(now_ms() - start, SOON_MS * wait_scale()) {
+		TH_LOG("deregistering a region took %lld ms", now_ms() - start);
+	}
+	ASSERT_EQ(0, ibv_destroy_qp(pair[0].qp));
+}
+
+/* More comes than a receive has room for. */
+TEST_F_TIMEOUT(failing, ignores_what_is_too_long, PATIENCE)
+{
+	const __u32 grh = 40, room = 64;
+	struct rig *rig = &self->rig;
+	struct ibv_ah_attr ah = {
+		.is_global = 1, .port_num = 1,
+		.grh = { .hop_limit = 64, .sgid_index = rig->end.gid_index },
+	};
+	struct ibv_sge sge = { rig->start, room + 1, rig->mr->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+	}, *bad_wr;
+	struct rxe_qp from, to;
+	struct ibv_wc wc;
+
+	self->config.type = IBV_QPT_UD;
+	rxe_make_qp(&rig->end, &self->config, &from);
+	rxe_make_qp(&rig->end, &self->config, &to);
+	peer_gid(RXE_ADDR, ah.grh.dgid.raw);
+	wr.wr.ud.ah = ibv_create_ah(rig->end.pd, &ah);
+	ASSERT_NE(NULL, wr.wr.ud.ah);
+	wr.wr.ud.remote_qpn = to.qp->qp_num;
+	wr.wr.ud.remote_qkey = RXE_QKEY;
+	rxe_post_recv(&to, rig->mr, rig->start + 256, grh + room);
+	/* It is lost, which its sender does not learn. */
+	ASSERT_EQ(0, ibv_post_send(from.qp, &wr, &bad_wr));
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	ASSERT_EQ(from.qp->qp_num, wc.qp_num);
+	EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+	/* What fits comes in the same receive. */
+	sge.length = room;
+	wr.send_flags = 0;
+	ASSERT_EQ(0, ibv_post_send(from.qp, &wr, &bad_wr));
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_EQ(to.qp->qp_num, wc.qp_num);
+	EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+	EXPECT_EQ(grh + room, wc.byte_len);
 }
 
 int main(int argc, char **argv)
