@@ -50,6 +50,17 @@ static struct ibv_context *open_device(void)
 	return context;
 }
 
+static struct ibv_device_attr_ex capabilities(void)
+{
+	struct ibv_context *context = open_device();
+	struct ibv_device_attr_ex attr;
+
+	if (ibv_query_device_ex(context, NULL, &attr))
+		err(1, "the capabilities of " RXE_DEVICE);
+	ibv_close_device(context);
+	return attr;
+}
+
 /* Of device_cap_flags_ex: enum ib_uverbs_device_cap_flags, which may be older in the system's headers. */
 #define CAP_FLUSH_GLOBAL	(1ull << 38)
 #define CAP_ATOMIC_WRITE	(1ull << 40)
@@ -57,13 +68,13 @@ static struct ibv_context *open_device(void)
 bool rxe_offers_verbs(void)
 {
 	const __u64 wanted = CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
-	struct ibv_context *context = open_device();
-	struct ibv_device_attr_ex attr;
 
-	if (ibv_query_device_ex(context, NULL, &attr))
-		err(1, "the capabilities of " RXE_DEVICE);
-	ibv_close_device(context);
-	return (attr.device_cap_flags_ex & wanted) == wanted;
+	return (capabilities().device_cap_flags_ex & wanted) == wanted;
+}
+
+bool rxe_has_odp(void)
+{
+	return capabilities().odp_caps.general_caps & IBV_ODP_SUPPORT;
 }
 
 bool rxe_has_pmem(void)

@@ -74,6 +74,7 @@ extern const struct rxe_qp_config RXE_QP_DEFAULT;
 /* Does the device RXE_DEVICE offer both verbs? */
 bool rxe_offers_verbs(void);
 bool rxe_has_pmem(void);
+bool rxe_has_odp(void);
 
 void rxe_open(struct rxe_end *end, bool pmem);
 void rxe_close(struct rxe_end *end);

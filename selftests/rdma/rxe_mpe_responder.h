@@ -420,14 +420,7 @@ static void answered_again(struct __test_metadata *_metadata, struct rig *rig,
 
 static void need_odp(struct __test_metadata *_metadata)
 {
-	struct ibv_device_attr_ex attr = { };
-	struct rxe_end end;
-
-	rxe_open(&end, false);
-	if (ibv_query_device_ex(end.context, NULL, &attr))
-		err(1, "the capabilities of " RXE_DEVICE);
-	rxe_close(&end);
-	if (!(attr.odp_caps.general_caps & IBV_ODP_SUPPORT))
+	if (!rxe_has_odp())
 		SKIP_CASE("the kernel's rxe has no on-demand paging");
 }
 
