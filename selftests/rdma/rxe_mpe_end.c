@@ -196,7 +196,7 @@ static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, stru
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = ffs(peer_link.mtu / IBV_SMALLEST_MTU),
+		.path_mtu = ffs((config->mtu ? : peer_link.mtu) / IBV_SMALLEST_MTU),
 		.dest_qp_num = qp->peer_qpn,
 		.rq_psn = config->peer_psn,
 		.max_dest_rd_atomic = config->resources,

@@ -58,6 +58,7 @@ struct rxe_qp_config {
 	unsigned int		queue;		/* max_send_wr */
 	unsigned int		resources;	/* max_dest_rd_atomic */
 	unsigned int		depth;		/* max_rd_atomic */
+	unsigned int		mtu;		/* 0: that of the link */
 	__u32		peer_psn;	/* the first that the peer will use */
 	__u32		own_psn;
 	unsigned int		timeout;

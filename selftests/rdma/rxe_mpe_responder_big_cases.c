@@ -3,6 +3,8 @@
  * The kernel as responder: regions of more than 1 GiB.  Two MiB of memory are mapped again and again, so that no more is
  * needed; what is stored at one place is then seen at all of them.
  */
+#include <time.h>
+
 #include "rxe_mpe_responder.h"
 
 #define PIECE	(2ul << 20)
@@ -125,4 +127,38 @@ CASE(longest, read, "5 range", "a READ of 2^31 bytes, the longest message there 
 	ASSERT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
 	while (peer_recv_frame(&frame, 0))
 		;
+}
+
+/* To answer all of them takes minutes; after 50 s the kernel would warn. */
+#define READS		8
+#define READ_PACKETS	(0x80000000 / MTU)
+
+CASE(longest, reads_beside_the_end, "5 range", "a QP that is asked for 16 GiB is destroyed at once")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = read_only(rig);
+	struct timespec start, end;
+	struct frame frame;
+	int i;
+
+	ASSERT_NE(NULL, self->mr);
+	rq.va = (uintptr_t)self->memory;
+	rq.rkey = self->mr->rkey;
+	rq.dmalen = 0x80000000;
+	for (i = 0; i < READS; i++) {
+		send_raw(&rig->flow, &rq);
+		rig->flow.psn = psn_add(rig->flow.psn, READ_PACKETS);
+	}
+	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
+		TH_LOG("it does not answer: nothing is shown");
+	}
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	ASSERT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	EXPECT_LT(end.tv_sec - start.tv_sec, 25) {
+		TH_LOG("destroying the QP took %ld s", (long)(end.tv_sec - start.tv_sec));
+	}
+	while (peer_recv_frame(&frame, 0))
+		;
+	both_verbs_served_elsewhere(_metadata, rig);
 }

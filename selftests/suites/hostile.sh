@@ -4,10 +4,11 @@
 # A program without any rights does no harm to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring;
 # hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own.
 #
-#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [PATTERN...]
+#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [--qps | PATTERN...]
 #
 #	--kernel IMAGE	another kernel
 #	--legacy-icrc	as for conformance.sh; of hostile-wqes only
+#	--qps		only hostile-qps
 #	PATTERN		only the cases of hostile-wqes whose names match
 #
 # With LONG=1 for ten times as long.
@@ -19,12 +20,14 @@ times=$((${LONG:-0} ? 10 : 1))
 vm_options=()
 wqes=(--races $((times * 15)))
 patterns=()
+programs=(hostile-wqes hostile-qps)
 while (($#)); do
 	case $1 in
 	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}"); shift ;;
+	--qps) programs=(hostile-qps) ;;
 	--legacy-icrc) wqes+=(--legacy-icrc) ;;
 	-*) echo "hostile.sh: error: unknown option $1" >&2; exit 2 ;;
-	*) patterns+=("$1") ;;
+	*) programs=(hostile-wqes) patterns+=("$1") ;;
 	esac
 	shift
 done
@@ -47,13 +50,12 @@ guest() {
 }
 
 echo "KTAP version 1"
-if ((${#patterns[@]})); then
-	echo "1..1"
-	guest hostile-wqes "${wqes[@]}" "${patterns[@]}"
-	exit $failed
-fi
-echo "1..2"
-guest hostile-wqes "${wqes[@]}"
-# Ten cases: six seconds, LONG=1 a minute.
-guest hostile-qps $((times * 600))
+echo "1..${#programs[@]}"
+for program in "${programs[@]}"; do
+	case $program in
+	hostile-wqes) guest hostile-wqes "${wqes[@]}" "${patterns[@]}" ;;
+	# For each of its races 600 ms, with LONG=1 six seconds.
+	hostile-qps) guest hostile-qps $((times * 600)) ;;
+	esac
+done
 exit $failed

@@ -9,7 +9,8 @@
  *
  * It destroys a QP that is binding windows.  That waits for nothing, and the windows can be deallocated.
  *
- * It lets a QP fail amid a request, and sends more than a receive has room for.
+ * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive or the network
+ * has room for.
  *
  *	hostile-qps [MILLISECONDS]	how long each case goes on, at least
  *
@@ -736,6 +737,117 @@ TEST_F_TIMEOUT(failing, ignores_what_is_too_long, PATIENCE)
 	EXPECT_EQ(to.qp->qp_num, wc.qp_num);
 	EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
 	EXPECT_EQ(grh + room, wc.byte_len);
+}
+
+/* The network refuses each packet of it: its path MTU is more than that of the link. */
+TEST_F_TIMEOUT(failing, gives_up_what_the_network_refuses, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct ibv_sge sge = { rig->start, MAX_MTU, rig->mr->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+	}, *bad_wr;
+	unsigned long long errors = rxe_counter("send_err");
+	struct ibv_wc wc;
+	struct rxe_qp qp;
+
+	self->config.mtu = MAX_MTU;
+	self->config.timeout = 17;
+	self->config.retries = 2;
+	rxe_make_qp(&rig->end, &self->config, &qp);
+	ASSERT_EQ(0, ibv_post_send(qp.qp, &wr, &bad_wr));
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, SOON_MS));
+	EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, wc.status);
+	/* Once, and for each retry. */
+	EXPECT_EQ(errors + 3, rxe_counter("send_err"));
+}
+
+#define DATAGRAMS	64
+
+struct failer {
+	pthread_t thread;
+	struct ibv_qp *_Atomic qp;	/* to be put in error; NULL: it is */
+	atomic_bool stop;
+	int error;
+};
+
+static void *fail(void *arg)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct failer *failer = arg;
+
+	stay_on_cpu(1);
+	while (!failer->stop) {
+		if (!failer->qp)
+			continue;
+		failer->error = ibv_modify_qp(failer->qp, &attr, IBV_QP_STATE);
+		failer->qp = NULL;
+	}
+	return NULL;
+}
+
+/* The next completion is that of the datagram @id. */
+static enum ibv_wc_status complete_datagram(struct __test_metadata *_metadata, struct rig *rig, __u64 id)
+{
+	struct ibv_wc wc;
+
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS)) {
+		TH_LOG("datagram %llu never completes", id);
+	}
+	ASSERT_EQ(id, wc.wr_id);
+	ASSERT_TRUE(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR);
+	return wc.status;
+}
+
+/* Datagrams are sent while their QP fails: each completes once, in order, and none twice. */
+TEST_F_TIMEOUT(failing, completes_each_datagram_once, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct ibv_ah_attr ah = {
+		.is_global = 1, .port_num = 1,
+		.grh = { .hop_limit = 64, .sgid_index = rig->end.gid_index },
+	};
+	struct ibv_sge sge = { rig->start, 8, rig->mr->lkey };
+	struct ibv_send_wr wr[DATAGRAMS + 1] = { }, *bad_wr;	/* and one more */
+	const long long end = now_ms() + milliseconds;
+	unsigned int rounds, sent, amid = 0;
+	struct failer failer = { };
+	struct rxe_qp qp;
+	int i;
+
+	stay_on_cpu(0);
+	self->config.type = IBV_QPT_UD;
+	self->config.queue = DATAGRAMS;
+	peer_gid(RXE_ADDR, ah.grh.dgid.raw);
+	for (i = 0; i <= DATAGRAMS; i++) {
+		wr[i] = (struct ibv_send_wr) {
+			.wr_id = i, .next = i < DATAGRAMS - 1 ? &wr[i + 1] : NULL, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.ud = { .ah = ibv_create_ah(rig->end.pd, &ah), .remote_qkey = RXE_QKEY },
+		};
+		ASSERT_NE(NULL, wr[i].wr.ud.ah);
+	}
+	if (pthread_create(&failer.thread, NULL, fail, &failer))
+		errx(1, "no thread");
+	for (rounds = 0; rounds < MOST_ROUNDS && (amid < LEAST || now_ms() < end); rounds++) {
+		rxe_make_qp(&rig->end, &self->config, &qp);
+		failer.qp = qp.qp;
+		ASSERT_EQ(0, ibv_post_send(qp.qp, wr, &bad_wr));
+		while (failer.qp)
+			;
+		ASSERT_EQ(0, failer.error);
+		for (sent = 0, i = 0; i < DATAGRAMS; i++)
+			sent += complete_datagram(_metadata, rig, i) == IBV_WC_SUCCESS;
+		amid += sent && sent < DATAGRAMS;
+		/* What would be completed once more comes before this one. */
+		ASSERT_EQ(0, ibv_post_send(qp.qp, &wr[DATAGRAMS], &bad_wr));
+		ASSERT_EQ(IBV_WC_WR_FLUSH_ERR, complete_datagram(_metadata, rig, DATAGRAMS));
+		ASSERT_EQ(0, ibv_destroy_qp(qp.qp));
+	}
+	failer.stop = true;
+	pthread_join(failer.thread, NULL);
+	TH_LOG("%u QPs, %u failed before all was sent", rounds, amid);
+	EXPECT_GE(amid, LEAST);
 }
 
 int main(int argc, char **argv)
