@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -137,6 +140,42 @@ void rxe_close(struct rxe_end *end)
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access)
 {
 	return ibv_reg_mr(end->pd, end->memory + offset, len, access);
+}
+
+/* UVERBS_METHOD_REG_MR and its attributes; older headers of the kernel have no names for them. */
+#define METHOD_REG_MR	5
+enum { REG_MR_HANDLE, REG_MR_PD, REG_MR_IOVA = 3, REG_MR_ADDR, REG_MR_LENGTH, REG_MR_ACCESS, REG_MR_LKEY = 9, REG_MR_RKEY };
+
+static struct ib_uverbs_attr reg_mr_attr(__u16 id, __u16 len, __u64 data)
+{
+	return (struct ib_uverbs_attr) { .attr_id = id, .len = len, .flags = UVERBS_ATTR_F_MANDATORY, .data = data };
+}
+
+bool rxe_reg_mr_by_method(struct rxe_end *end, size_t offset, size_t len, unsigned int access, __u32 *lkey,
+			  __u32 *rkey)
+{
+	const __u64 addr = (uintptr_t)end->memory + offset;
+	struct {
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attrs[8];
+	} cmd = {
+		.hdr = {
+			.length = sizeof(cmd), .object_id = UVERBS_OBJECT_MR, .method_id = METHOD_REG_MR,
+			.num_attrs = 8, .driver_id = RDMA_DRIVER_RXE,
+		},
+		.attrs = {
+			reg_mr_attr(REG_MR_HANDLE, 0, 0),
+			reg_mr_attr(REG_MR_PD, 0, end->pd->handle),
+			reg_mr_attr(REG_MR_IOVA, sizeof(addr), addr),
+			reg_mr_attr(REG_MR_ADDR, sizeof(addr), addr),
+			reg_mr_attr(REG_MR_LENGTH, sizeof(__u64), len),
+			reg_mr_attr(REG_MR_ACCESS, sizeof(__u64), access),
+			reg_mr_attr(REG_MR_LKEY, sizeof(*lkey), (uintptr_t)lkey),
+			reg_mr_attr(REG_MR_RKEY, sizeof(*rkey), (uintptr_t)rkey),
+		},
+	};
+
+	return !ioctl(end->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd);
 }
 
 static struct ibv_qp *create_qp(struct rxe_end *end, const struct rxe_qp_config *config)

@@ -83,6 +83,13 @@ void rxe_close(struct rxe_end *end);
 /* NULL: refused, see errno. */
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access);
 
+/*
+ * The same by UVERBS_METHOD_REG_MR: the keys.  False: refused, see errno; EPROTONOSUPPORT is a kernel without it.
+ * It goes with the context.
+ */
+bool rxe_reg_mr_by_method(struct rxe_end *end, size_t offset, size_t len, unsigned int access, __u32 *lkey,
+			  __u32 *rkey);
+
 void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
 /* One that @config has left in RESET or INIT: on to RTS. */
 void rxe_finish_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);

@@ -192,6 +192,27 @@ CASE(empty_write, with_data, "5 length", "a WRITE of 0 bytes that has data is an
 	refused(_metadata, rig, write_part(rig, ROCE_RC_WRITE_FIRST, 0, MTU), ROCE_AETH_NAK_INVALID);
 }
 
+/* ---- Regions by UVERBS_METHOD_REG_MR ---- */
+
+DRAM_FIXTURE(by_method)
+
+CASE(by_method, reached, "5 range", "a region that UVERBS_METHOD_REG_MR has registered can be written and read")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq[] = { write_only(rig), read_only(rig) };
+	__u32 lkey = 0, rkey = 0;
+	size_t i;
+
+	if (!rxe_reg_mr_by_method(&rig->end, REGION_OFFSET, REGION_LEN, ACCESS_DRAM, &lkey, &rkey)) {
+		ASSERT_EQ(EPROTONOSUPPORT, errno);
+		SKIP_CASE("the kernel has no UVERBS_METHOD_REG_MR");
+	}
+	for (i = 0; i < ARRAY_SIZE(rq); i++) {
+		rq[i].rkey = rkey;
+		serve(_metadata, rig, &rq[i]);
+	}
+}
+
 /* ---- Binds ---- */
 
 DRAM_FIXTURE(bound)
