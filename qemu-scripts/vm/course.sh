@@ -8,6 +8,7 @@ declare -A started=()	# boot -> its command has begun
 declare -A ended=()	# guest -> exit status of its command, or killed
 declare -A ready=()	# server -> it is
 declare -A asked_by=()	# server that is to boot again -> the client that waits for it
+declare -A cut_for=()	# server whose power is cut -> the clients that wait for that, and their number for it: CLIENT:N...
 up=			# all guests have been started
 gone_on=		# the clients have been told that their servers are ready
 
@@ -76,6 +77,16 @@ cut_power() {
 
 # The way from the number that rxe-kill-server and rxe-start-server have to the server; in a pair there is none.
 server_of() { echo "${servers[${1:-1} - 1]}"; }
+
+# Its power is off, or stays on since it has ended by itself: those who asked for that go on.
+tell_it_is_off() {
+	local client
+	[[ ${ended[$1]-} != killed || -z ${running[${boot_of[$1]}]-} ]] || return 0
+	for client in ${cut_for[$1]-}; do
+		[[ -n ${ended[${client%:*}]-} ]] || tell "${client%:*}" "answer ${client#*:}"
+	done
+	unset "cut_for[$1]"
+}
 
 # start_again CLIENT N: what the client wants of its N-th server.
 start_again() {
@@ -216,6 +227,7 @@ boot_gone() {
 	if [[ ${side[$guest]} == server ]]; then
 		keep_pmem "$guest" ""
 		lose_words "$guest"
+		tell_it_is_off "$guest"
 	fi
 	if [[ -z ${started[$boot]-}${ended[$guest]-} ]] && why_not_up "$boot"; then
 		conclude fail 1 "$guest: ${never_up[$boot]}"
@@ -261,7 +273,9 @@ handle_event() {
 	kill-server)
 		local server
 		server=$(server_of "$argument")
-		[[ -n ${ended[$server]-} ]] || cut_power "$server" ;;
+		[[ -n ${ended[$server]-} ]] || cut_power "$server"
+		cut_for[$server]+=" $guest:$argument"
+		tell_it_is_off "$server" ;;
 	start-server)
 		start_again "$guest" "$argument" ;;
 	shell-ended)

@@ -490,8 +490,17 @@ static size_t insert_options(struct wire *wire, size_t len)
 	return len + sizeof(nothing);
 }
 
+static long long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
 void peer_send_frame(struct frame *frame)
 {
+	const long long deadline = now_ms() + ANSWER_MS * wait_scale();
 	size_t len = ETH_HLEN + ip_len(frame->len) + ROCE_ICRC_BYTES;
 	struct wire wire;
 
@@ -500,9 +509,11 @@ void peer_send_frame(struct frame *frame)
 	roce_icrc_put(&wire.v4, ip_len(frame->len), icrc_to_send(frame, &wire));
 	if (frame->options && !peer_link.ipv6)
 		len = insert_options(&wire, len);
-	if (sendto(peer_socket, &wire, len, 0, (struct sockaddr *)&rxe_lladdr,
-		   sizeof(rxe_lladdr)) != (ssize_t)len)
-		err(1, "sending on the peer's end");
+	/* ENOBUFS: the kernel's end is busy with what came before */
+	while (sendto(peer_socket, &wire, len, 0, (struct sockaddr *)&rxe_lladdr,
+		      sizeof(rxe_lladdr)) != (ssize_t)len)
+		if (errno != ENOBUFS || now_ms() > deadline)
+			err(1, "sending on the peer's end");
 }
 
 void peer_send(const struct packet *packet)
@@ -533,14 +544,6 @@ unsigned int wait_scale(void)
 	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
 
 	return scale && atoi(scale) > 0 ? atoi(scale) : 1;
-}
-
-static long long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
 static enum icrc icrc_received(const struct frame *frame, const struct wire *wire)

@@ -408,19 +408,6 @@ static void expect_wc(struct __test_metadata *_metadata, struct client *client, 
 	ASSERT_STREQ(ibv_wc_status_str(status), ibv_wc_status_str(wc.status));
 }
 
-/* @status IBV_WC_SUCCESS: any but that. */
-static void expect_failure(struct __test_metadata *_metadata, struct client *client, __u64 id,
-			   enum ibv_wc_status status)
-{
-	struct ibv_wc wc;
-
-	ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
-	ASSERT_EQ(id, wc.wr_id);
-	ASSERT_NE(IBV_WC_SUCCESS, wc.status);
-	if (status != IBV_WC_SUCCESS)
-		ASSERT_STREQ(ibv_wc_status_str(status), ibv_wc_status_str(wc.status));
-}
-
 /* All that was posted since request @first has succeeded, in order. */
 static void expect_successes(struct __test_metadata *_metadata, struct client *client, __u64 first)
 {

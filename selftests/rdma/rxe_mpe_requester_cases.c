@@ -134,7 +134,7 @@ CASE(requester, late_ack_amid_a_read, "3 completion",
 }
 
 CASE(requester, read_answered_in_part, "3 completion",
-     "a READ whose last response comes before all of its data fails, and does not wait for ever")
+     "a READ whose last response comes before all of its data: BAD_RESP_ERR")
 {
 	struct client *client = &self->client;
 	struct packet rq = post_and_expect(_metadata, client, wr_read());
@@ -142,7 +142,7 @@ CASE(requester, read_answered_in_part, "3 completion",
 
 	answer.payload_len -= 16;
 	peer_send(&answer);
-	expect_failure(_metadata, client, 1, IBV_WC_SUCCESS);
+	expect_wc(_metadata, client, 1, IBV_WC_BAD_RESP_ERR);
 }
 
 static void need_depth(struct __test_metadata *_metadata, struct client *client, struct wr wr)
@@ -152,7 +152,7 @@ static void need_depth(struct __test_metadata *_metadata, struct client *client,
 	config.depth = 0;
 	line_open(client, &client->line, &config);
 	post(_metadata, client, wr);
-	expect_failure(_metadata, client, 1, IBV_WC_LOC_QP_OP_ERR);
+	expect_wc(_metadata, client, 1, IBV_WC_LOC_QP_OP_ERR);
 	expect_silence(_metadata, client);
 }
 

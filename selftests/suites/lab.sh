@@ -241,7 +241,8 @@ missing_nvdimm_is_no_pass() {
 }
 
 client_cuts_the_servers_power() {
-	lab 0 pair --server 'rxe-ready; exec sleep 1000' --client rxe-kill-server
+	lab 0 pair --server 'rxe-ready; exec sleep 1000' --client '
+		busybox ping -c 1 -W 20 "$RXE_PEER_ADDR" && rxe-kill-server && ! busybox ping -c 1 -W 2 "$RXE_PEER_ADDR"'
 	verdict_is pass
 }
 
@@ -352,8 +353,9 @@ what_cannot_be_started_again_is_told() {
 	lab 0 group --server 'rxe-ready' --client '
 		rxe-start-server 1; echo "$?"
 		rxe-start-server 2; echo "$?"
-		rxe-kill-server x; echo "$?"'
-	[[ $stdout == $'2\n2\n2' ]] || fail "statuses: $stdout"
+		rxe-kill-server x; echo "$?"
+		rxe-kill-server 1; rxe-kill-server 1; echo "$?"'
+	[[ $stdout == $'2\n2\n2\n0' ]] || fail "statuses: $stdout"
 	says "rxe-start-server: server1 has its power: rxe-kill-server 1 comes first"
 	says "rxe-start-server: '2': say 1 to 1"
 	says "rxe-kill-server: 'x': say 1 to 1"
