@@ -401,6 +401,15 @@ who_takes_the_longest_copy_is_caught() {
 	[[ $said == *"does not go on with what was acknowledged"* ]] || fail "$said"
 }
 
+# `make demo TARGETS=3`, with as few records as it takes.
+demo_goes_through_two_power_cuts() {
+	local said
+	said=$("$here/../examples/demo-replicas.sh" 10000) || fail "$said"
+	echo "$said"
+	grep -q "^ *10000  records acknowledged, and found again" <<<"$said" || fail "not all records were found"
+	grep -q "^ *5  power failures" <<<"$said" || fail "not the power of two targets, and then of all three, was cut"
+}
+
 # shellcheck disable=SC2034 # for run_suite
 cases=(
 	nothing_acknowledged_is_missing_with_3_targets
@@ -414,6 +423,8 @@ cases=(
 	a_longer_copy_of_an_older_epoch_is_cut
 	who_takes_the_longest_copy_is_caught
 )
+# It takes minutes.
+((!${LONG:-0})) || cases+=(demo_goes_through_two_power_cuts)
 
 case ${1-} in
 # In a guest; and for who wants other rounds: guest_rounds TARGETS ROUNDS SEED MISTAKE.
