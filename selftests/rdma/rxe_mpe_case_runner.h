@@ -112,6 +112,10 @@ static void run_cases(struct selection selection)
 		printf("1..0 # SKIP the kernel's rxe offers neither FLUSH nor ATOMIC WRITE\n");
 		exit(KSFT_SKIP);
 	}
+	if (rxe_on_demand && !rxe_has_odp()) {
+		printf("1..0 # SKIP the kernel's rxe has no on-demand paging\n");
+		exit(KSFT_SKIP);
+	}
 	check_patterns(selection.patterns);
 	for_each_case(selection, count_case);
 	ksft_set_plan(cases_selected + CASES_LACKING);

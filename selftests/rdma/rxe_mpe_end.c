@@ -137,8 +137,12 @@ void rxe_close(struct rxe_end *end)
 	munmap(end->memory, end->is_pmem ? DAX_ALIGN : MEMORY_LEN);
 }
 
+bool rxe_on_demand;
+
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access)
 {
+	if (rxe_on_demand)
+		access |= IBV_ACCESS_ON_DEMAND;
 	return ibv_reg_mr(end->pd, end->memory + offset, len, access);
 }
 

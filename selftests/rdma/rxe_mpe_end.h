@@ -80,6 +80,9 @@ bool rxe_has_odp(void);
 void rxe_open(struct rxe_end *end, bool pmem);
 void rxe_close(struct rxe_end *end);
 
+/* From now on regions are paged on demand. */
+extern bool rxe_on_demand;
+
 /* NULL: refused, see errno. */
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access);
 

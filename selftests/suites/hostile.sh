@@ -4,11 +4,12 @@
 # A program without any rights does no harm to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring;
 # hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own.
 #
-#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [--qps | PATTERN...]
+#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [--qps | --on-demand | PATTERN...]
 #
 #	--kernel IMAGE	another kernel
 #	--legacy-icrc	as for conformance.sh; of hostile-wqes only
 #	--qps		only hostile-qps
+#	--on-demand	only hostile-wqes with an on-demand region
 #	PATTERN		only the cases of hostile-wqes whose names match
 #
 # With LONG=1 for ten times as long.
@@ -20,25 +21,26 @@ times=$((${LONG:-0} ? 10 : 1))
 vm_options=()
 wqes=(--races $((times * 15)))
 patterns=()
-programs=(hostile-wqes hostile-qps)
+guests=(wqes qps on_demand)
 while (($#)); do
 	case $1 in
 	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}"); shift ;;
-	--qps) programs=(hostile-qps) ;;
+	--qps) guests=(qps) ;;
+	--on-demand) guests=(on_demand) ;;
 	--legacy-icrc) wqes+=(--legacy-icrc) ;;
 	-*) echo "hostile.sh: error: unknown option $1" >&2; exit 2 ;;
-	*) programs=(hostile-wqes) patterns+=("$1") ;;
+	*) guests=(wqes) patterns+=("$1") ;;
 	esac
 	shift
 done
 
-# guest PROGRAM ARG...: its results, one level down.  Those that a dead guest owes are missed.
+# guest NAME PROGRAM ARG...: its results, one level down.  Those that a dead guest owes are missed.
 n=0 failed=0
 guest() {
 	local status=0
 	echo "    # Subtest: $1"
 	"$root/qemu-scripts/rxe-vm" run --name "$1" --timeout 3600 "${vm_options[@]}" -- \
-		"$root/build/selftests/$1" "${@:2}" | sed -u 's/^/    /' || status=$?
+		"$root/build/selftests/$2" "${@:3}" | sed -u 's/^/    /' || status=$?
 	n=$((n + 1))
 	case $status in
 	0) echo "ok $n $1" ;;
@@ -50,12 +52,13 @@ guest() {
 }
 
 echo "KTAP version 1"
-echo "1..${#programs[@]}"
-for program in "${programs[@]}"; do
-	case $program in
-	hostile-wqes) guest hostile-wqes "${wqes[@]}" "${patterns[@]}" ;;
+echo "1..${#guests[@]}"
+for name in "${guests[@]}"; do
+	case $name in
+	wqes) guest hostile-wqes hostile-wqes "${wqes[@]}" "${patterns[@]}" ;;
 	# For each of its races 600 ms, with LONG=1 six seconds.
-	hostile-qps) guest hostile-qps $((times * 600)) ;;
+	qps) guest hostile-qps hostile-qps $((times * 600)) ;;
+	on_demand) guest hostile-wqes-on-demand hostile-wqes --on-demand "${wqes[@]}" ;;
 	esac
 done
 exit $failed

@@ -5,9 +5,10 @@
  * fault is ignored and the packet is exactly that of the sound WQE.  No kernel memory, and nothing
  * that is beside the WQE in the ring, ever gets out: all packets are compared.
  *
- *	hostile-wqes [--legacy-icrc] [--races N] [PATTERN...]	run the cases that match, as KTAP
+ *	hostile-wqes [--legacy-icrc] [--on-demand] [--races N] [PATTERN...]	run the cases that match, as KTAP
  *
  *	--legacy-icrc	as for rxe_mpe_conformance
+ *	--on-demand	the data is in a region that is paged on demand
  *	--races N	N tries of each race between the kernel and a thread
  *
  * Needs root, as rxe_mpe_conformance does, and makes the same link.
@@ -766,6 +767,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "legacy-icrc", no_argument, NULL, 'i' },
+		{ "on-demand", no_argument, NULL, 'o' },
 		{ "races", required_argument, NULL, 'r' },
 		{ }
 	};
@@ -775,10 +777,12 @@ int main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (option == 'i')
 			peer_legacy_icrc = true;
+		else if (option == 'o')
+			rxe_on_demand = true;
 		else if (option == 'r')
 			races = atoi(optarg);
-		if ((option != 'i' && option != 'r') || races < 1)
-			errx(2, "usage: hostile-wqes [--legacy-icrc] [--races N] [PATTERN...]");
+		if (option == '?' || races < 1)
+			errx(2, "usage: hostile-wqes [--legacy-icrc] [--on-demand] [--races N] [PATTERN...]");
 	}
 	selection.patterns = argv + optind;
 	run_cases(selection);
