@@ -34,6 +34,19 @@ static struct rdma_cm_id *endpoint(const char *address, int flags)
 	return id;
 }
 
+/* ask-begin */
+static void ask_device(struct ibv_context *context)
+{
+	struct ibv_device_attr_ex attr;
+
+	if (ibv_query_device_ex(context, NULL, &attr))
+		err(1, "ibv_query_device_ex");
+	if (!(attr.device_cap_flags_ex & IBV_DEVICE_FLUSH_GLOBAL))
+		errx(1, "%s has no FLUSH: ibv_devinfo -v tells what it has",
+		     ibv_get_device_name(context->device));
+}
+/* ask-end */
+
 /* An extended queue pair; each kind of request that it is to send must be asked for. */
 static void create_qp(struct rdma_cm_id *id)
 {
@@ -50,8 +63,9 @@ static void create_qp(struct rdma_cm_id *id)
 				  IBV_QP_EX_WITH_FLUSH,
 	};
 
+	ask_device(id->verbs);
 	if (rdma_create_qp_ex(id, &attr))
-		err(1, "rdma_create_qp_ex: a device or rdma-core without FLUSH?");
+		err(1, "rdma_create_qp_ex: an rdma-core without FLUSH?");
 }
 
 /* target-begin */

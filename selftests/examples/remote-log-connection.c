@@ -45,6 +45,18 @@ struct rdma_addrinfo *log_address(const char *text, int flags)
 	return info;
 }
 
+void log_ask_device(struct ibv_context *context)
+{
+	const __u64 needed = IBV_DEVICE_FLUSH_PERSISTENT | IBV_DEVICE_ATOMIC_WRITE;
+	struct ibv_device_attr_ex attr;
+
+	if (ibv_query_device_ex(context, NULL, &attr))
+		err(1, "ibv_query_device_ex");
+	if ((attr.device_cap_flags_ex & needed) != needed)
+		errx(1, "%s has no FLUSH to persistence, or no ATOMIC WRITE: ibv_devinfo -v tells what it has",
+		     ibv_get_device_name(context->device));
+}
+
 /* ibv_wr_flush() and ibv_wr_atomic_write() want an extended queue pair, which names what it will post. */
 void log_create_qp(struct log_connection *connection, struct ibv_pd *pd, __u8 ack_timeout)
 {
@@ -66,9 +78,10 @@ void log_create_qp(struct log_connection *connection, struct ibv_pd *pd, __u8 ac
 	if (rdma_set_option(connection->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
 			    sizeof(ack_timeout)))
 		err(1, "rdma_set_option");
+	log_ask_device(connection->id->verbs);
 	if (rdma_create_qp_ex(connection->id, &attr)) {
 		if (errno == EOPNOTSUPP)
-			errx(1, "this kernel or rdma-core has no FLUSH or no ATOMIC WRITE");
+			errx(1, "this rdma-core has no FLUSH or no ATOMIC WRITE");
 		err(1, "rdma_create_qp_ex");
 	}
 	connection->qp = ibv_qp_to_qp_ex(connection->id->qp);

@@ -36,6 +36,9 @@ extern const struct rdma_conn_param log_conn_param;
  */
 struct rdma_addrinfo *log_address(const char *text, int flags);
 
+/* Ends the program if the device lacks what the log needs: of a target to be flushed, of an initiator to post it. */
+void log_ask_device(struct ibv_context *context);
+
 /*
  * Make the queue pair of @connection, whose id is resolved, in @pd (NULL: in rdma_cm's own).  An answer may
  * take 4.096 us times 2 to the power of @ack_timeout.  Ends the program if that cannot be.

@@ -40,11 +40,12 @@ static struct ibv_mr *register_memory(struct ibv_pd *pd, void *memory, size_t si
 {
 	struct ibv_mr *mr;
 
+	log_ask_device(pd->context);
 	mr = ibv_reg_mr(pd, memory, size,
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT);
-	if (!mr && (errno == EINVAL || errno == EOPNOTSUPP))
-		errx(1, "ibv_reg_mr: refused: not persistent memory, or a kernel without FLUSH");
+	if (!mr && errno == EINVAL)
+		errx(1, "ibv_reg_mr: refused: not persistent memory");
 	if (!mr)
 		err(1, "ibv_reg_mr");
 	return mr;
