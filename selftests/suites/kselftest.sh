@@ -35,11 +35,12 @@ set_make() {
 	make=(make -s -C "$work/linux/tools/testing/selftests" TARGETS=rdma USERCFLAGS=-Werror VERBS_CFLAGS="$1" VERBS_LIBS="$2")
 }
 
-# What was built here is run there; what that says is in $work/said.
+# run_in_guest [OPTION...]: what was built here is run there; what that says is in $work/said.  The tests make links of
+# their own, by the names that they like.
 run_in_guest() {
 	local status=0
-	"$root/qemu-scripts/rxe-vm" run --name kselftest -- env KSELFTEST_RXE_MPE_CONFORMANCE_SH_ARGS="$few" \
-		"${make[@]}" run_tests >"$work/said" 2>&1 || status=$?
+	"$root/qemu-scripts/rxe-vm" run --name kselftest --timeout 900 "$@" -- bash -c 'rdma link delete rxe0 && exec "$@"' - \
+		env KSELFTEST_RXE_MPE_CONFORMANCE_SH_ARGS="$few" "${make[@]}" run_tests >"$work/said" 2>&1 || status=$?
 	cat "$work/said"
 	((!status)) || fail "it ends with status $status"
 }
@@ -122,6 +123,25 @@ a_folder_that_is_there_keeps_what_it_has() {
 	grep -q 'has our selftests already' "$work/again"
 }
 
+# Those that Linux has in this folder, and ours, where most people would run them.
+all_run_on_a_distributions_kernel() {
+	local kernel stock=$root/build/stock/${rdma_core_folder#build/} test
+	if ! kernel=$("$root/scripts/stock-kernel" 7.3 2>"$work/why"); then
+		cat "$work/why"
+		grep -q 'the Debian archive .* has no ' "$work/why" || fail "there is no stock kernel"
+		exit 4
+	fi
+	make_tree
+	set_make "-I$stock/include" "-L$stock/lib -libverbs"
+	"${make[@]}"
+	few='--legacy-icrc verb.*.answered'
+	run_in_guest --kernel "$kernel" --rdma-core "$stock"
+	for test in "$work"/linux/tools/testing/selftests/rdma/rxe_*.sh; do
+		expect_line "^ok [0-9]* selftests: rdma: ${test##*/}$"
+	done
+	expect_line '^# ok 3 verb.atomic_write.answered'
+}
+
 # shellcheck disable=SC2034 # for run_suite
 cases=(
 	it_runs_with_our_rdma_core
@@ -130,6 +150,7 @@ cases=(
 	without_libibverbs_it_skips
 	a_folder_that_is_there_keeps_what_it_has
 )
+[[ ! -e $source/tools/testing/selftests/rdma/rxe_ipv6.sh ]] || cases+=(all_run_on_a_distributions_kernel)
 
 work=$(mktemp -d -p "$RXE_OUT")
 trap 'rm -rf "$work"' EXIT
