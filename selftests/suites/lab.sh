@@ -607,6 +607,11 @@ image_among_its_modules_finds_them() {
 	mv "$tree/arch/x86/boot/bzImage" "$modules/vmlinuz"
 	lab 0 run --kernel "$modules/vmlinuz" -- modprobe slow_words
 	lab 0 run --kernel "$work/package" -- modprobe slow_words
+	# The lists are in a package that was not unpacked.
+	mkdir "$work/lists"
+	mv "$modules"/modules.* "$work/lists/"
+	lab 0 run --kernel "$work/package" -- modprobe slow_words
+	mv "$work"/lists/* "$modules/"
 	# As newer packages have it, and some that were unpacked by older scripts.
 	install -D "$modules/vmlinuz" "$work/package/boot/vmlinuz-$version"
 	lab 0 run --kernel "$work/package" -- modprobe slow_words
