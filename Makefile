@@ -193,8 +193,8 @@ submission-iproute2: $(IP_TREE)/.git
 	@scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) build/submission/iproute2
 
 .PHONY: bench
-bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: that kernel beside ours; ROUNDS=N
-	@selftests/bench/bench.sh $(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %)
+bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: that kernel beside ours; ROUNDS=N; CONTINUE=DIR: a run that was stopped
+	@selftests/bench/bench.sh $(if $(CONTINUE),--continue '$(CONTINUE)',$(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %))
 
 .PHONY: mutants
 mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': in these), and check that the tests notice

@@ -61,6 +61,7 @@ Options of the run:
                       MTU of 1024; 4200 gives 4096)
   --name NAME         part of the name of the run's folder under build/out
   --timeout SECONDS   deadline of the whole run (default 300; with a shell, none)
+  --no-capture        no *.pcap: writing them takes time from the guests
   --stop-server       the server is a daemon: it gets SIGTERM when the client
                       has ended, and its status does not count
   --kill-server       cut the power of the server's guest when the client has ended
@@ -99,6 +100,7 @@ lose=			# seed of what a power failure takes
 ipv6=	# of the link, with these two
 vlan=
 mtu=
+capture=1	# what goes over the network cards
 
 max_guests=8
 # As they were given: option, whose (all, server, client, server2 ...), value.
@@ -151,6 +153,7 @@ parse_command_line() {
 		case $key in
 		help) usage; exit ;;
 		ipv6) ipv6=1; shift; continue ;;
+		no-capture) capture=; shift; continue ;;
 		stop-server) server_end=stop; shift; continue ;;
 		kill-server) server_end='kill'; shift; continue ;;
 		kill-server=*)

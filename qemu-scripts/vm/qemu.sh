@@ -150,11 +150,11 @@ compose_qemu() {
 		# QMP's greeting says that QEMU has opened everything.
 		-chardev "file,id=qmp,path=events" -mon "chardev=qmp,mode=control"
 		-netdev "$link" "${sink[@]}" -device "virtio-net-pci,netdev=net,mac=52:54:00:00:00:0${number[$guest]}"
-		-object "filter-dump,id=dump,netdev=net,file=$boot.pcap"
 		-device virtio-rng-pci
 		-fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"
 		-device "virtio-9p-pci,fsdev=root,mount_tag=root"
 	)
+	[[ -z $capture ]] || qemu+=(-object "filter-dump,id=dump,netdev=net,file=$boot.pcap")
 	if [[ $guest == "$terminal" ]]; then
 		qemu+=(-chardev "stdio,id=shell,signal=off")
 	else

@@ -3,31 +3,44 @@
  * The client of the benchmark: durable remote append by several methods, and the requests that it
  * is made of, against bench-target.
  *
- *	bench-client ADDRESS ROUNDS BATCH SEED "SIZE..." "MIB..."
+ *	bench-client [OPTION...] ADDRESS
  *
- * Appends records of each SIZE, and flushes regions of each MIB.  All cases, methods and sizes, are
- * connected first.  Then each has a batch of BATCH appends per round (FLUSH of a region: one).  SEED
- * decides their order, which differs from round to round, so that other load on the machine affects
- * all cases alike.  A first round, to warm up, does not count.  After each batch the target compares
- * its memory with what it must be.  A case that goes wrong is not run again, and says why.
+ *	--rounds N	each has one batch of every case (20)
+ *	--batch N	appends in a batch (10); FLUSH of a region: one
+ *	--seed N	decides the order in a round
+ *	--sizes LIST	of records, in bytes
+ *	--regions LIST	to flush, in MiB
+ *	--delays LIST	one way, in us
+ *	--busy LIST	programs for each CPU of the target
+ *	--clients LIST	that append at the same time, each to a log of its own
+ *	--methods LIST	of append, and nothing but these
+ *	--count-cpu	of both ends, in place of times that mean something
  *
- * Prints one line of JSON for each case.  In a machine with one CPU, the line also has the CPU time
- * of both ends.
+ * A condition is a delay, a number of busy programs and a number of clients.  The first of each
+ * list make the plain one, which all cases are measured in.  Every other one differs from it in one
+ * of the three; in it, appends of the smallest size and single requests are measured.
+ *
+ * In each round the conditions come in an order of their own, and in each condition the cases, so
+ * that other load on the machine affects all of them alike.  A first round, to warm up, does not
+ * count.  After each batch the target compares its memory with what it must be.  A case that goes
+ * wrong is not run again, and says why.
+ *
+ * Prints raw samples, one line of JSON for each case, and then one for each batch.
  */
 #include <err.h>
 #include <errno.h>
-#include <math.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/param.h>
 #include <unistd.h>
 
 #include "bench.h"
 #include "prng.h"
 #include "remote-log.h"
 
-#define MAX_CASES	64
+#define MAX_CASES	1024
+#define MAX_CONDITIONS	64
 #define MIB		(1024ull * 1024)
 #define MAX_SIZE	(64u << 10)
 #define SEND_QUEUE	64
@@ -42,13 +55,16 @@
  *	R  READ of its last 8 bytes	Q  READ of the pointer
  *	F  FLUSH of the record		T  FLUSH of the pointer
  *	A  ATOMIC WRITE of the pointer	M  FLUSH of the whole region
- *	S  SEND to the daemon, which makes the record durable, then the pointer, and answers by SEND
+ *	S  SEND to a daemon that sleeps; it makes the record durable, then the pointer, and
+ *	   answers by SEND
+ *	L  SEND to one that polls
  */
 static const struct method {
 	const char *set, *name, *title, *steps;
 	unsigned int in_flight;
 } methods[] = {
-	{ "append", "a", "WRITE, SEND; a daemon writes back and answers", "WS", 1 },
+	{ "append", "a", "WRITE, SEND; a daemon that sleeps writes back and answers", "WS", 1 },
+	{ "append", "p", "the same; the daemon polls", "WL", 1 },
 	{ "append", "b", "WRITE, READ; WRITE pointer, READ", "WR PQ", 1 },
 	{ "append", "c", "WRITE; FLUSH; ATOMIC WRITE pointer; FLUSH", "W F A T", 1 },
 	{ "append", "d", "WRITE, FLUSH, ATOMIC WRITE pointer, FLUSH", "WFAT", 1 },
@@ -62,33 +78,42 @@ static const struct method {
 	{ "rate", "flush", "FLUSH", SIXTEEN("F"), 4 },
 	{ "rate", "atomic_write", "ATOMIC WRITE", SIXTEEN("A"), 4 },
 	{ "region", "flush", "FLUSH of a region", "M", 1 },
-	/* What a batch costs by itself: its busy time is taken off that of the others. */
+	/* What a batch costs by itself: its CPU is taken off that of the others. */
 	{ "nothing", "", "", "", 1 },
+};
+
+enum knob { DELAY, BUSY, CLIENTS, NR_KNOBS };
+
+struct condition {
+	__u32 of[NR_KNOBS];
+};
+
+/* One client of a case: it waits for one step before it takes the next. */
+struct connection {
+	struct ibv_qp_ex *qp;
+	struct bench_told target;
+	/* In this batch. */
+	const char *steps;	/* what is left of an append that takes several */
+	unsigned int posted, done;
 };
 
 struct bench_case {
 	const struct method *method;
+	unsigned int condition;
 	__u32 size;
 	__u64 region;
-	unsigned int batch;	/* appends in a batch */
-	__u32 qp_index;
-	struct ibv_qp_ex *qp;
-	struct bench_told target;
-	/* What came of it. */
+	unsigned int clients, batch;	/* of each client */
+	struct connection *connections;
 	const char *failure;
-	double *latencies;	/* us */
-	unsigned int iterations;
-	unsigned int appends;	/* those to warm up, too */
-	double *seconds;	/* that each batch took */
-	__u64 busy, target_busy;	/* ns */
 };
 
 struct client {
 	struct end end;
 	int fd;
 	unsigned int rounds, batch;
-	bool counts_cpu;
 	struct prng prng;
+	struct condition conditions[MAX_CONDITIONS];
+	unsigned int nr_conditions;
 	struct bench_case cases[MAX_CASES];
 	unsigned int nr_cases;
 	__u32 number;		/* of the next record */
@@ -99,12 +124,23 @@ struct client {
 		struct bench_message *messages;
 		struct bench_message answer;
 		__u64 read;
-		size_t size;
 	} *memory;
 	struct ibv_mr *mr;
 };
 
 /* --- Preparation --- */
+
+typedef void use_number(struct client *me, __u64 number, const void *with);
+
+/* Calls @use with each number of @list. */
+static void each_number(struct client *me, const char *list, use_number *use, const void *with)
+{
+	char *copy = strdup(list), *rest, *word;
+
+	for (word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		use(me, log_number(word), with);
+	free(copy);
+}
 
 static void *part(char **next, size_t size)
 {
@@ -114,22 +150,35 @@ static void *part(char **next, size_t size)
 	return part;
 }
 
+/* Of any batch of any case. */
+static void largest_batch(const struct client *me, size_t *appends, size_t *bytes)
+{
+	const struct bench_case *it;
+
+	for (it = me->cases; it < me->cases + me->nr_cases; it++) {
+		*appends = MAX(*appends, (size_t)it->batch * it->clients);
+		*bytes = MAX(*bytes, (size_t)it->batch * it->clients * it->size);
+	}
+}
+
 /* One registration for everything. */
 static void make_memory(struct client *me)
 {
-	size_t records = (size_t)me->batch * MAX_SIZE, pointers = me->batch * sizeof(__u64);
-	size_t messages = me->batch * sizeof(struct bench_message);
-	size_t size = sizeof(*me->memory) + records + pointers + messages;
-	char *next = calloc(1, size);
+	size_t appends = 0, records = 0, size;
+	char *next;
 
+	largest_batch(me, &appends, &records);
+	size = sizeof(*me->memory) + records +
+	       appends * (sizeof(__u64) + sizeof(struct bench_message));
+	next = calloc(1, size);
 	if (!next)
 		err(1, "memory");
 	me->mr = ibv_reg_mr(me->end.pd, next, size, IBV_ACCESS_LOCAL_WRITE);
 	if (!me->mr)
 		err(1, "ibv_reg_mr");
 	me->memory = part(&next, sizeof(*me->memory));
-	me->memory->pointers = part(&next, pointers);
-	me->memory->messages = part(&next, messages);
+	me->memory->pointers = part(&next, appends * sizeof(__u64));
+	me->memory->messages = part(&next, appends * sizeof(struct bench_message));
 	me->memory->records = part(&next, records);
 }
 
@@ -140,7 +189,7 @@ static void ask(struct client *me, const struct bench_ask *ask, struct bench_tol
 		errx(1, "the target is gone");
 }
 
-static void connect_case(struct client *me, struct bench_case *it)
+static void connect_client(struct client *me, __u64 region, struct connection *connection)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RC,
@@ -154,85 +203,121 @@ static void connect_case(struct client *me, struct bench_case *it)
 				  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_FLUSH |
 				  IBV_QP_EX_WITH_ATOMIC_WRITE,
 	};
-	struct bench_ask connect = { .what = BENCH_CONNECT, .size = it->region };
+	struct bench_ask connect = { .what = BENCH_CONNECT, .size = region };
 	struct ibv_qp *qp = ibv_create_qp_ex(me->end.context, &attr);
 
 	if (!qp && errno == EOPNOTSUPP)
 		errx(1, "this kernel has no FLUSH or no ATOMIC WRITE");
 	if (!qp)
 		err(1, "ibv_create_qp_ex");
-	it->qp = ibv_qp_to_qp_ex(qp);
+	connection->qp = ibv_qp_to_qp_ex(qp);
 	connect.address = end_address(&me->end, qp);
-	ask(me, &connect, &it->target);
-	if (it->target.error)
-		errx(1, "the target cannot register %llu bytes: %s", it->region,
-		     strerror(it->target.error));
-	end_connect_qp(&me->end, qp, 0, &it->target.address);
+	ask(me, &connect, &connection->target);
+	if (connection->target.error)
+		errx(1, "the target cannot register %llu bytes: %s", region,
+		     strerror(connection->target.error));
+	end_connect_qp(&me->end, qp, 0, &connection->target.address);
 }
 
-static bool is_of_regions(const struct method *method)
+static bool is_of(const struct method *method, const char *set)
 {
-	return !strcmp(method->set, "region");
+	return !strcmp(method->set, set);
 }
 
-static void add_case(struct client *me, const struct method *method, __u32 size, __u64 region)
+static void add_case(struct client *me, const struct method *method, unsigned int condition,
+		     __u32 size, __u64 region)
 {
-	struct bench_case *it = &me->cases[me->nr_cases];
+	struct bench_case *it = &me->cases[me->nr_cases++];
+	unsigned int i;
 
-	if (me->nr_cases == MAX_CASES)
+	if (me->nr_cases > MAX_CASES)
 		errx(1, "more than %d cases", MAX_CASES);
 	it->method = method;
+	it->condition = condition;
+	it->clients = me->conditions[condition].of[CLIENTS];
 	it->size = size;
-	it->region = region;
 	/* On a kernel that walks the region each takes long. */
-	it->batch = is_of_regions(method) ? 1 : me->batch;
-	it->qp_index = me->nr_cases++;
-	it->latencies = calloc(me->rounds * it->batch, sizeof(*it->latencies));
-	it->seconds = calloc(me->rounds, sizeof(*it->seconds));
-	if (!it->latencies || !it->seconds)
+	it->batch = is_of(method, "region") ? 1 : me->batch;
+	it->region = region ?: roundup(bench_log(it->clients, it->batch, size), 2 * MIB);
+	it->connections = calloc(it->clients, sizeof(*it->connections));
+	if (!it->connections)
 		err(1, "memory");
-	connect_case(me, it);
+	for (i = 0; i < it->clients; i++)
+		connect_client(me, it->region, &it->connections[i]);
 }
 
-/* Each of @sizes for appends, each of @regions for FLUSH of a region; 8 bytes for the rest. */
-static void add_cases(struct client *me, char *sizes, char *regions)
+static void add_append(struct client *me, __u64 size, const void *method)
 {
-	__u64 region = roundup(BENCH_RECORDS + (__u64)me->batch * MAX_SIZE, 2 * MIB);
+	if (size % 8 || !size || size > MAX_SIZE)
+		errx(1, "--sizes: a record of %llu bytes? Say a multiple of 8, up to %u", size,
+		     MAX_SIZE);
+	add_case(me, method, 0, size, 0);
+}
+
+static void add_region(struct client *me, __u64 mib, const void *method)
+{
+	if (!mib)
+		errx(1, "--regions: a region of 0 MiB?");
+	add_case(me, method, 0, 8, mib * MIB);
+}
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t length = strlen(word);
+	const char *at;
+
+	for (at = list; (at = strstr(at, word)); at += length)
+		if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' '))
+			return true;
+	return false;
+}
+
+static void add_cases(struct client *me, const char *sizes, const char *regions,
+		      const char *only)
+{
 	const struct method *method;
-	char *word, *rest;
+	unsigned int condition;
+	__u32 size = atoi(sizes);
 
 	for (method = methods; method < methods + ARRAY_SIZE(methods); method++) {
-		bool of_regions = is_of_regions(method), of_sizes = !strcmp(method->set, "append");
-		char *list = strdup(of_regions ? regions : of_sizes ? sizes : "8");
+		bool of_sizes = is_of(method, "append");
 
-		for (word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-			__u32 value = log_number(word);
-
-			if (of_regions)
-				add_case(me, method, 8, value * MIB);
-			else if (value % 8 || !value || value > MAX_SIZE)
-				errx(1, "a record of %u bytes? Say a multiple of 8, up to %u",
-				     value, MAX_SIZE);
-			else
-				add_case(me, method, value, region);
-		}
-		free(list);
+		if (only && !(of_sizes && has_word(only, method->name)))
+			continue;
+		if (of_sizes)
+			each_number(me, sizes, add_append, method);
+		else if (is_of(method, "region"))
+			each_number(me, regions, add_region, method);
+		else
+			add_case(me, method, 0, 8, 0);
+		if ((!of_sizes || method->in_flight > 1) && !is_of(method, "latency"))
+			continue;
+		for (condition = 1; condition < me->nr_conditions; condition++)
+			add_case(me, method, condition, of_sizes ? size : 8, 0);
 	}
+	if (!me->nr_cases)
+		errx(1, "--methods %s: there is none of this name", only);
 }
 
-/* --- A batch --- */
+/* --- A batch.  Append @n of it is of client @n % clients. --- */
 
 static void *record(const struct client *me, const struct bench_case *it, unsigned int n)
 {
 	return me->memory->records + (size_t)n * it->size;
 }
 
-static void set_sge(const struct client *me, const struct bench_case *it, void *data, size_t size)
+static __u64 log_place(const struct bench_case *it, unsigned int n)
 {
-	ibv_wr_set_sge(it->qp, me->mr->lkey, (uintptr_t)data, size);
+	return bench_log(n % it->clients, it->batch, it->size);
 }
 
-static void send_message(const struct client *me, const struct bench_case *it, unsigned int n)
+static __u64 record_place(const struct bench_case *it, unsigned int n)
+{
+	return log_place(it, n) + BENCH_RECORDS + (__u64)(n / it->clients) * it->size;
+}
+
+static void send_message(const struct client *me, const struct bench_case *it,
+			 struct ibv_qp_ex *qp, unsigned int n)
 {
 	struct memory *memory = me->memory;
 	struct ibv_sge sge = {
@@ -242,43 +327,45 @@ static void send_message(const struct client *me, const struct bench_case *it, u
 	};
 	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
-	if (ibv_post_recv(&it->qp->qp_base, &wr, &bad))
+	if (ibv_post_recv(&qp->qp_base, &wr, &bad))
 		errx(1, "ibv_post_recv");
 	memory->messages[n] = (struct bench_message){
-		.record = BENCH_RECORDS + (__u64)n * it->size,
+		.record = record_place(it, n),
 		.size = it->size,
-		.pointer = memory->pointers[n],
+		.pointer = log_place(it, n) + BENCH_POINTER,
+		.number = memory->pointers[n],
 	};
-	ibv_wr_send(it->qp);
-	set_sge(me, it, &memory->messages[n], sizeof(memory->messages[n]));
+	ibv_wr_send(qp);
+	ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)&memory->messages[n],
+		       sizeof(memory->messages[n]));
 }
 
-/* Of append @n of the batch. */
 static void post_request(const struct client *me, const struct bench_case *it, char request,
 			 unsigned int n)
 {
+	struct connection *connection = &it->connections[n % it->clients];
 	struct memory *memory = me->memory;
-	__u64 pointer = it->target.addr + BENCH_POINTER;
-	__u64 where = it->target.addr + BENCH_RECORDS + (__u64)n * it->size;
-	__u32 rkey = it->target.rkey;
-	struct ibv_qp_ex *qp = it->qp;
+	__u64 pointer = connection->target.addr + log_place(it, n) + BENCH_POINTER;
+	__u64 where = connection->target.addr + record_place(it, n);
+	__u32 rkey = connection->target.rkey;
+	struct ibv_qp_ex *qp = connection->qp;
 
 	switch (request) {
 	case 'W':
 		ibv_wr_rdma_write(qp, rkey, where);
-		set_sge(me, it, record(me, it, n), it->size);
+		ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)record(me, it, n), it->size);
 		break;
 	case 'R':
 		ibv_wr_rdma_read(qp, rkey, where + it->size - 8);
-		set_sge(me, it, &memory->read, 8);
+		ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)&memory->read, 8);
 		break;
 	case 'P':
 		ibv_wr_rdma_write(qp, rkey, pointer);
-		set_sge(me, it, &memory->pointers[n], 8);
+		ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)&memory->pointers[n], 8);
 		break;
 	case 'Q':
 		ibv_wr_rdma_read(qp, rkey, pointer);
-		set_sge(me, it, &memory->read, 8);
+		ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)&memory->read, 8);
 		break;
 	case 'F':
 		ibv_wr_flush(qp, rkey, where, it->size, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
@@ -293,66 +380,96 @@ static void post_request(const struct client *me, const struct bench_case *it, c
 		ibv_wr_atomic_write(qp, rkey, pointer, &memory->pointers[n]);
 		break;
 	case 'S':
-		send_message(me, it, n);
+	case 'L':
+		send_message(me, it, qp, n);
 		break;
 	default:
 		errx(1, "no such request: %c", request);
 	}
 }
 
+static bool is_send(char request)
+{
+	return request == 'S' || request == 'L';
+}
+
 /* One post of the requests up to the next space; only the last has a completion, or its answer. */
 static const char *post(const struct client *me, const struct bench_case *it, const char *steps,
 			unsigned int n)
 {
+	struct ibv_qp_ex *qp = it->connections[n % it->clients].qp;
 	const char *end = strchrnul(steps, ' ');
 	int ret;
 
-	ibv_wr_start(it->qp);
+	ibv_wr_start(qp);
 	for (; steps < end; steps++) {
-		it->qp->wr_flags = steps + 1 == end && *steps != 'S' ? IBV_SEND_SIGNALED : 0;
+		qp->wr_flags = steps + 1 == end && !is_send(*steps) ? IBV_SEND_SIGNALED : 0;
 		post_request(me, it, *steps, n);
 	}
-	ret = ibv_wr_complete(it->qp);
+	ret = ibv_wr_complete(qp);
 	if (ret)
 		errx(1, "ibv_wr_complete: %s", strerror(ret));
 	return *end ? end + 1 : end;
 }
 
-/* What comes of a QP that has failed before is no news. */
-static bool completed(struct client *me, struct bench_case *it)
+/* Whose step is done.  What comes of a QP that has failed before is no news. */
+static struct connection *completed(struct client *me, struct bench_case *it)
 {
+	struct connection *connection;
 	struct ibv_wc wc;
 
-	do
+	while (true) {
 		wc = end_completion(&me->end);
-	while (wc.qp_num != it->qp->qp_base.qp_num);
-	if (wc.status != IBV_WC_SUCCESS)
-		it->failure = ibv_wc_status_str(wc.status);
-	return wc.status == IBV_WC_SUCCESS;
+		for (connection = it->connections; connection < it->connections + it->clients;
+		     connection++) {
+			if (connection->qp->qp_base.qp_num != wc.qp_num)
+				continue;
+			if (wc.status == IBV_WC_SUCCESS)
+				return connection;
+			it->failure = ibv_wc_status_str(wc.status);
+			return NULL;
+		}
+	}
 }
 
-/* Latencies go to @latencies. */
-static bool append_batch(struct client *me, struct bench_case *it, double *latencies)
+/* As many appends as may be in flight: more than one only where each is a single step. */
+static void post_appends(struct client *me, struct bench_case *it, struct connection *connection,
+			 __u64 *started)
 {
-	const char *steps = it->method->steps;
-	__u64 started[it->batch];
-	unsigned int posted = 0, done;
+	unsigned int n;
 
-	for (done = 0; done < it->batch; done++) {
-		/* Only those of a single step are more than one in flight. */
-		while (posted < it->batch && posted - done < it->method->in_flight) {
-			started[posted] = bench_now();
-			steps = post(me, it, it->method->steps, posted);
-			posted++;
-		}
-		if (!completed(me, it))
+	while (connection->posted < it->batch &&
+	       connection->posted - connection->done < it->method->in_flight) {
+		n = connection->posted++ * it->clients + (connection - it->connections);
+		started[n] = bench_now();
+		connection->steps = post(me, it, it->method->steps, n);
+	}
+}
+
+/* To @latencies goes the start of each append, and its latency in place of that. */
+static bool append_batch(struct client *me, struct bench_case *it, __u64 *latencies)
+{
+	unsigned int i, n, left = it->batch * it->clients;
+	struct connection *connection;
+
+	for (i = 0; i < it->clients; i++) {
+		connection = &it->connections[i];
+		connection->posted = connection->done = 0;
+		post_appends(me, it, connection, latencies);
+	}
+	while (left) {
+		connection = completed(me, it);
+		if (!connection)
 			return false;
-		while (*steps) {
-			steps = post(me, it, steps, done);
-			if (!completed(me, it))
-				return false;
+		n = connection->done * it->clients + (connection - it->connections);
+		if (*connection->steps) {
+			connection->steps = post(me, it, connection->steps, n);
+			continue;
 		}
-		latencies[done] = (bench_now() - started[done]) / 1000.0;
+		latencies[n] = bench_now() - latencies[n];
+		connection->done++;
+		left--;
+		post_appends(me, it, connection, latencies);
 	}
 	return true;
 }
@@ -363,7 +480,7 @@ static void make_records(struct client *me, const struct bench_case *it)
 	unsigned int n;
 	size_t i;
 
-	for (n = 0; n < it->batch; n++) {
+	for (n = 0; n < it->batch * it->clients; n++) {
 		__u64 *words = record(me, it, n);
 
 		for (i = 0; i < it->size / sizeof(*words); i++)
@@ -372,160 +489,210 @@ static void make_records(struct client *me, const struct bench_case *it)
 	}
 }
 
-static void run_batch(struct client *me, struct bench_case *it, bool counts)
+static void print_batch(const struct client *me, const struct bench_case *it, unsigned int round,
+			__u64 elapsed, __u64 client_cpu, __u64 target_cpu, const __u64 *latencies)
+{
+	unsigned int n;
+
+	printf("{\"case\": %td, \"round\": %u, \"us\": %.1f", it - me->cases, round, elapsed / 1e3);
+	printf(", \"client_cpu\": %llu, \"target_cpu\": %llu", client_cpu, target_cpu);
+	printf(", \"latencies\": [");
+	for (n = 0; *it->method->steps && n < it->batch * it->clients; n++)
+		printf("%s%.1f", n ? ", " : "", latencies[n] / 1e3);
+	puts("]}");
+}
+
+static enum bench_daemon daemon_of(const char *steps)
+{
+	if (strchr(steps, 'S'))
+		return BENCH_SLEEPS;
+	return strchr(steps, 'L') ? BENCH_POLLS : BENCH_NO_DAEMON;
+}
+
+/* Round 0 is to warm up. */
+static void run_batch(struct client *me, struct bench_case *it, unsigned int round)
 {
 	const char *steps = it->method->steps;
 	struct bench_ask batch = {
 		.what = BENCH_BEGIN,
+		.clients = it->clients,
 		.count = it->batch,
 		.size = it->size,
-		.qp = it->qp_index,
 		.first = me->number,
-		.serve = strchr(steps, 'S'),
+		.daemon = daemon_of(steps),
 		.records = strchr(steps, 'W'),
-		.pointer = strpbrk(steps, "PAS"),
+		.pointer = strpbrk(steps, "PASL"),
 	}, end = { .what = BENCH_END };
-	double latencies[it->batch];
+	__u64 latencies[it->batch * it->clients];
 	struct bench_told told;
-	__u64 start, elapsed, busy;
+	__u64 start, elapsed, cpu;
 
 	make_records(me, it);
 	ask(me, &batch, &told);
-	busy = bench_busy();
+	cpu = bench_busy();
 	start = bench_now();
 	if (*steps && !append_batch(me, it, latencies))
 		return;
 	elapsed = bench_now() - start;
-	busy = bench_busy() - busy;
+	cpu = bench_busy() - cpu;
 	ask(me, &end, &told);
 	if (told.wrong)
 		it->failure = "the target's memory is not what was written";
-	it->appends += it->batch;
-	if (!counts)
-		return;
-	it->seconds[it->iterations / it->batch] = elapsed / 1e9;
-	memcpy(it->latencies + it->iterations, latencies, sizeof(latencies));
-	it->iterations += it->batch;
-	it->busy += busy;
-	it->target_busy += told.busy;
+	else if (round)
+		print_batch(me, it, round, elapsed, cpu, told.busy, latencies);
 }
 
-static void run_round(struct client *me, bool counts)
+/* Fills @order with 0 to @n - 1. */
+static void shuffle(struct client *me, unsigned int *order, unsigned int n)
 {
-	struct bench_case *order[MAX_CASES], *it;
 	unsigned int i, other;
 
-	for (i = 0; i < me->nr_cases; i++) {
+	for (i = 0; i < n; i++) {
 		other = prng_below(&me->prng, i + 1);
 		order[i] = order[other];
-		order[other] = &me->cases[i];
-	}
-	for (i = 0; i < me->nr_cases; i++) {
-		it = order[i];
-		if (!it->failure)
-			run_batch(me, it, counts);
+		order[other] = i;
 	}
 }
 
-/* --- Result --- */
-
-static int compare(const void *a, const void *b)
+static void set_condition(struct client *me, const struct condition *condition)
 {
-	double left = *(const double *)a, right = *(const double *)b;
+	struct bench_ask change = {
+		.what = BENCH_CONDITION,
+		.delay = condition->of[DELAY],
+		.busy = condition->of[BUSY],
+	};
+	struct bench_told told;
 
-	return (left > right) - (left < right);
+	bench_delay(condition->of[DELAY]);
+	ask(me, &change, &told);
 }
 
-/* Appends per second of the typical batch: one that the machine has stalled does not spoil it. */
-static double per_second(const struct client *me, const struct bench_case *it)
+static void run_round(struct client *me, unsigned int round)
 {
-	qsort(it->seconds, me->rounds, sizeof(*it->seconds), compare);
-	return it->batch / it->seconds[me->rounds / 2];
+	unsigned int conditions[MAX_CONDITIONS], cases[MAX_CASES], i, j;
+
+	fprintf(stderr, "round %u of %u\n", round, me->rounds);
+	shuffle(me, conditions, me->nr_conditions);
+	for (i = 0; i < me->nr_conditions; i++) {
+		set_condition(me, &me->conditions[conditions[i]]);
+		shuffle(me, cases, me->nr_cases);
+		for (j = 0; j < me->nr_cases; j++) {
+			struct bench_case *it = &me->cases[cases[j]];
+
+			if (it->condition == conditions[i] && !it->failure)
+				run_batch(me, it, round);
+		}
+	}
+	fflush(stdout);
 }
 
-/* Of sorted latencies, as perftest takes it. */
-static double percentile(const struct bench_case *it, double share)
-{
-	return it->latencies[(unsigned int)MIN(it->iterations * share, it->iterations - 1.0)];
-}
-
-/* The columns of perftest. */
-static void print_latency(const struct bench_case *it)
-{
-	double sum = 0, squares = 0, average;
-	unsigned int i;
-
-	qsort(it->latencies, it->iterations, sizeof(*it->latencies), compare);
-	for (i = 0; i < it->iterations; i++)
-		sum += it->latencies[i];
-	average = sum / it->iterations;
-	for (i = 0; i < it->iterations; i++)
-		squares += (it->latencies[i] - average) * (it->latencies[i] - average);
-	printf(", \"t_min\": %.2f, \"t_max\": %.2f, \"t_typical\": %.2f, \"t_avg\": %.2f",
-	       it->latencies[0], percentile(it, 1), percentile(it, 0.5), average);
-	printf(", \"t_stdev\": %.2f, \"percentile_99\": %.2f, \"percentile_99.9\": %.2f",
-	       sqrt(squares / it->iterations), percentile(it, 0.99), percentile(it, 0.999));
-}
-
-/* Per append; the last case is that of nothing. */
-static double net(const struct client *me, const struct bench_case *it, __u64 busy,
-		  __u64 of_nothing)
-{
-	double per_batch = (double)of_nothing / me->rounds;
-
-	return (busy - per_batch * it->iterations / it->batch) / it->iterations;
-}
+/* --- What the samples are of, and main() --- */
 
 static void print_case(const struct client *me, const struct bench_case *it)
 {
-	const struct bench_case *nothing = &me->cases[me->nr_cases - 1];
+	const struct condition *condition = &me->conditions[it->condition];
 	const struct method *method = it->method;
-	double rate;
 
-	printf("{\"set\": \"%s\", \"method\": \"%s\", \"title\": \"%s\", \"steps\": \"%s\"",
-	       method->set, method->name, method->title, method->steps);
-	printf(", \"in_flight\": %u, \"size\": %u, \"region\": %llu, \"appends\": %u",
-	       method->in_flight, it->size, it->region, it->appends);
-	printf(", \"client_qpn\": \"0x%06x\", \"target_qpn\": \"0x%06llx\"",
-	       it->qp->qp_base.qp_num, it->target.address.qpn);
-	if (it->failure) {
-		printf(", \"failure\": \"%s\"}\n", it->failure);
-		return;
-	}
-	printf(", \"iterations\": %u", it->iterations);
-	print_latency(it);
-	rate = per_second(me, it);
-	printf(", \"per_second\": %.2f, \"messages_per_second\": %.2f", rate,
-	       rate * strlen(method->steps));
-	if (me->counts_cpu)
-		printf(", \"client_cpu\": %.0f, \"target_cpu\": %.0f",
-		       net(me, it, it->busy, nothing->busy),
-		       net(me, it, it->target_busy, nothing->target_busy));
-	puts("}");
+	printf("{\"case\": %td, \"set\": \"%s\", \"method\": \"%s\"", it - me->cases, method->set,
+	       method->name);
+	printf(", \"title\": \"%s\", \"steps\": \"%s\"", method->title, method->steps);
+	printf(", \"in_flight\": %u, \"size\": %u, \"region\": %llu, \"batch\": %u",
+	       method->in_flight, it->size, it->region, it->batch);
+	printf(", \"delay\": %u, \"busy\": %u, \"clients\": %u", condition->of[DELAY],
+	       condition->of[BUSY], condition->of[CLIENTS]);
+	printf(", \"client_qpn\": \"0x%06x\", \"target_qpn\": \"0x%06llx\"}\n",
+	       it->connections->qp->qp_base.qp_num, it->connections->target.address.qpn);
 }
+
+static void add_condition(struct client *me, struct condition condition)
+{
+	if (me->nr_conditions == MAX_CONDITIONS)
+		errx(1, "more than %d conditions", MAX_CONDITIONS);
+	if (!condition.of[CLIENTS])
+		errx(1, "--clients: 0 clients?");
+	me->conditions[me->nr_conditions++] = condition;
+}
+
+static void add_other(struct client *me, __u64 value, const void *knob)
+{
+	struct condition condition = me->conditions[0];
+	__u32 *it = &condition.of[*(const enum knob *)knob];
+
+	if (*it == value)
+		return;
+	*it = value;
+	add_condition(me, condition);
+}
+
+/* The plain one, then those that differ from it in one. */
+static void add_conditions(struct client *me, const char *const lists[NR_KNOBS])
+{
+	struct condition plain;
+	enum knob knob;
+
+	for (knob = 0; knob < NR_KNOBS; knob++)
+		plain.of[knob] = atoi(lists[knob]);
+	add_condition(me, plain);
+	for (knob = 0; knob < NR_KNOBS; knob++)
+		each_number(me, lists[knob], add_other, &knob);
+}
+
+static const struct option options[] = {
+	{ "rounds", required_argument, NULL, 'r' },
+	{ "batch", required_argument, NULL, 'n' },
+	{ "seed", required_argument, NULL, 's' },
+	{ "sizes", required_argument, NULL, 'S' },
+	{ "regions", required_argument, NULL, 'R' },
+	{ "delays", required_argument, NULL, 'd' },
+	{ "busy", required_argument, NULL, 'b' },
+	{ "clients", required_argument, NULL, 'c' },
+	{ "methods", required_argument, NULL, 'm' },
+	{ "count-cpu", no_argument, NULL, 'C' },
+	{}
+};
 
 int main(int argc, char **argv)
 {
-	static struct client me;
+	static struct client me = { .rounds = 20, .batch = 10 };
+	const char *sizes = "64", *regions = "2", *lists[NR_KNOBS] = { "0", "0", "1" };
+	const char *only = NULL;
+	__u64 seed = 1;
+	bool count_cpu = false;
 	unsigned int i;
+	int option;
 
-	if (argc != 7)
-		errx(2, "usage: bench-client ADDRESS ROUNDS BATCH SEED \"SIZE...\" \"MIB...\"");
-	me.rounds = log_number(argv[2]);
-	me.batch = log_number(argv[3]);
-	me.prng = prng_of_seed(log_number(argv[4]));
-	me.counts_cpu = bench_count_cpu();
+	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		switch (option) {
+		case 'r': me.rounds = log_number(optarg); break;
+		case 'n': me.batch = log_number(optarg); break;
+		case 's': seed = log_number(optarg); break;
+		case 'S': sizes = optarg; break;
+		case 'R': regions = optarg; break;
+		case 'd': lists[DELAY] = optarg; break;
+		case 'b': lists[BUSY] = optarg; break;
+		case 'c': lists[CLIENTS] = optarg; break;
+		case 'm': only = optarg; break;
+		case 'C': count_cpu = true; break;
+		default: return 2;
+		}
+	}
+	if (optind != argc - 1 || !me.rounds || !me.batch)
+		errx(2, "usage: bench-client [OPTION...] ADDRESS (one round or more)");
+	me.prng = prng_of_seed(seed);
+	if (count_cpu)
+		bench_count_cpu();
 	end_open(&me.end);
 	me.end.timeout = BENCH_TIMEOUT;
-	me.fd = end_dial(argv[1]);
+	me.fd = end_dial(argv[optind]);
+	add_conditions(&me, lists);
+	add_cases(&me, sizes, regions, only);
 	make_memory(&me);
-	add_cases(&me, argv[5], argv[6]);
-	run_round(&me, false);
-	for (i = 1; i <= me.rounds; i++) {
-		fprintf(stderr, "round %u of %u\n", i, me.rounds);
-		run_round(&me, true);
-	}
-	for (i = 0; i < me.nr_cases - 1; i++)
+	for (i = 0; i < me.nr_cases; i++)
 		print_case(&me, &me.cases[i]);
+	for (i = 0; i <= me.rounds; i++)
+		run_round(&me, i);
+	for (i = 0; i < me.nr_cases; i++)
+		if (me.cases[i].failure)
+			printf("{\"case\": %u, \"failure\": \"%s\"}\n", i, me.cases[i].failure);
 	return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The target of the benchmark: lends persistent memory to bench-client, and is the daemon of the
- * method that needs one.
+ * The target of the benchmark: lends persistent memory to bench-client, is the daemon of the
+ * methods that need one, and keeps its CPUs as busy as it is asked to.
  *
- *	bench-target ADDRESS DEVDAX
+ *	bench-target [--count-cpu] ADDRESS DEVDAX
  *
  * Serves one bench-client on ADDRESS, and ends with it.
  */
@@ -12,14 +12,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <immintrin.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "remote-log.h"
 
-#define MAX_QPS		64
-#define RECEIVES	16	/* messages on their way to the daemon */
+#define MAX_QPS		1024
+#define RECEIVES	4	/* messages on their way to the daemon, of one client */
+#define DEADLINE_NS	60000000000ull
 #define CACHE_LINE	64
 #define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_FLUSH_GLOBAL | \
@@ -29,10 +36,14 @@ struct target {
 	struct end end;
 	char *memory;
 	size_t size;
-	struct ibv_qp *qps[MAX_QPS];
-	unsigned int nr_qps;
-	struct bench_message messages[RECEIVES], answer;
-	struct ibv_mr *messages_mr, *answer_mr;
+	struct connection {
+		struct ibv_qp *qp;
+		struct bench_message messages[RECEIVES], answer;
+	} connections[MAX_QPS];
+	unsigned int nr_connections;
+	struct ibv_mr *connections_mr;
+	pid_t *programs;	/* that keep the CPUs busy */
+	unsigned int nr_programs;
 };
 
 /* --- Durable as libpmem does it: write back the cache lines, then a fence --- */
@@ -74,56 +85,118 @@ static void persist(void *data, size_t size)
 
 /* --- The daemon --- */
 
-static void post_receive(struct target *target, struct ibv_qp *qp, __u64 slot)
+static void post_receive(struct target *target, struct connection *connection, unsigned int slot)
 {
+	struct bench_message *message = &connection->messages[slot];
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)&target->messages[slot],
-		.length = sizeof(target->messages[slot]),
-		.lkey = target->messages_mr->lkey,
+		.addr = (uintptr_t)message,
+		.length = sizeof(*message),
+		.lkey = target->connections_mr->lkey,
 	};
-	struct ibv_recv_wr *bad, wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = (connection - target->connections) * RECEIVES + slot,
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
 
-	if (ibv_post_recv(qp, &wr, &bad))
+	if (ibv_post_recv(connection->qp, &wr, &bad))
 		errx(1, "ibv_post_recv");
 }
 
 /* Soft-RoCE frees the queue's entry when the request is done: nothing has to be signaled. */
-static void answer(struct target *target, struct ibv_qp *qp)
+static void answer(struct target *target, struct connection *connection)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)&target->answer,
-		.length = sizeof(target->answer),
-		.lkey = target->answer_mr->lkey,
+		.addr = (uintptr_t)&connection->answer,
+		.length = sizeof(connection->answer),
+		.lkey = target->connections_mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
 
-	if (ibv_post_send(qp, &wr, &bad))
+	if (ibv_post_send(connection->qp, &wr, &bad))
 		errx(1, "ibv_post_send");
 }
 
 /* Record first, then the pointer to it, as the client's requests do it where there is no daemon. */
 static void make_durable(struct target *target, const struct bench_message *message)
 {
-	__u64 *pointer = (__u64 *)(target->memory + BENCH_POINTER);
+	__u64 *pointer = (__u64 *)(target->memory + message->pointer);
 
 	persist(target->memory + message->record, message->size);
-	__atomic_store_n(pointer, message->pointer, __ATOMIC_RELEASE);
+	__atomic_store_n(pointer, message->number, __ATOMIC_RELEASE);
 	persist(pointer, sizeof(*pointer));
 }
 
-static void serve(struct target *target, struct ibv_qp *qp, unsigned int count)
+static struct ibv_wc poll_for_completion(struct target *target)
 {
+	__u64 deadline = bench_now() + DEADLINE_NS;
+	struct ibv_wc wc;
+
+	while (!ibv_poll_cq(target->end.cq, 1, &wc))
+		if (bench_now() > deadline)
+			errx(1, "no message to the daemon");
+	return wc;
+}
+
+/* One daemon, and one thread of it, for all clients. */
+static void serve(struct target *target, enum bench_daemon how, unsigned int count)
+{
+	struct connection *connection;
+	unsigned int slot;
 	struct ibv_wc wc;
 
 	while (count--) {
-		wc = end_completion(&target->end);
+		wc = how == BENCH_POLLS ? poll_for_completion(target)
+					: end_completion(&target->end);
 		if (wc.status != IBV_WC_SUCCESS || wc.opcode != IBV_WC_RECV)
 			errx(1, "the daemon's receive: %s", ibv_wc_status_str(wc.status));
-		make_durable(target, &target->messages[wc.wr_id]);
-		target->answer = target->messages[wc.wr_id];
-		post_receive(target, qp, wc.wr_id);
-		answer(target, qp);
+		connection = &target->connections[wc.wr_id / RECEIVES];
+		slot = wc.wr_id % RECEIVES;
+		make_durable(target, &connection->messages[slot]);
+		connection->answer = connection->messages[slot];
+		post_receive(target, connection, slot);
+		answer(target, connection);
 	}
+}
+
+/* --- Programs that keep the CPUs busy --- */
+
+static pid_t start_program(int cpu)
+{
+	pid_t parent = getpid(), pid = fork();
+	cpu_set_t set;
+
+	if (pid < 0)
+		err(1, "fork");
+	if (pid)
+		return pid;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (prctl(PR_SET_NAME, "busy-program") || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+	    sched_setaffinity(0, sizeof(set), &set))
+		err(1, "a program on CPU %d", cpu);
+	/* It may have died before it could send that signal. */
+	while (getppid() == parent)
+		for (volatile int i = 0; i < 1000000; i++)
+			;
+	exit(0);
+}
+
+/* @count programs for each CPU. */
+static void keep_busy(struct target *target, unsigned int count)
+{
+	unsigned int cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
+
+	for (i = 0; i < target->nr_programs; i++)
+		if (kill(target->programs[i], SIGKILL) || waitpid(target->programs[i], NULL, 0) < 0)
+			err(1, "a program that kept a CPU busy");
+	free(target->programs);
+	target->nr_programs = count * cpus;
+	target->programs = calloc(target->nr_programs + 1, sizeof(*target->programs));
+	if (!target->programs)
+		err(1, "memory");
+	for (i = 0; i < target->nr_programs; i++)
+		target->programs[i] = start_program(i % cpus);
 }
 
 /* --- What the client asks for --- */
@@ -138,44 +211,53 @@ static void connect_as_asked(struct target *target, const struct bench_ask *ask,
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 	};
-	struct ibv_qp *qp;
+	struct connection *connection;
 	struct ibv_mr *mr;
-	__u64 slot;
+	unsigned int slot;
 
 	if (ask->size > target->size)
 		errx(1, "the device has only %zu bytes, not %llu", target->size, ask->size);
-	if (target->nr_qps == MAX_QPS)
+	if (target->nr_connections == MAX_QPS)
 		errx(1, "the client wants more than %d QPs", MAX_QPS);
 	mr = ibv_reg_mr(target->end.pd, target->memory, ask->size, ACCESS);
 	if (!mr) {
 		told->error = errno;
 		return;
 	}
-	qp = ibv_create_qp(target->end.pd, &attr);
-	if (!qp)
+	connection = &target->connections[target->nr_connections++];
+	connection->qp = ibv_create_qp(target->end.pd, &attr);
+	if (!connection->qp)
 		err(1, "ibv_create_qp");
-	end_connect_qp(&target->end, qp, END_QP_ACCESS | IBV_ACCESS_REMOTE_READ, &ask->address);
+	end_connect_qp(&target->end, connection->qp, END_QP_ACCESS | IBV_ACCESS_REMOTE_READ,
+		       &ask->address);
 	for (slot = 0; slot < RECEIVES; slot++)
-		post_receive(target, qp, slot);
-	target->qps[target->nr_qps++] = qp;
-	told->address = end_address(&target->end, qp);
+		post_receive(target, connection, slot);
+	told->address = end_address(&target->end, connection->qp);
 	told->addr = (uintptr_t)target->memory;
 	told->rkey = mr->rkey;
 }
 
-static bool is_wrong(const struct target *target, const struct bench_ask *ask)
+static bool log_is_wrong(const struct target *target, const struct bench_ask *ask, __u32 client)
 {
-	const __u64 *word = (const __u64 *)(target->memory + BENCH_RECORDS);
-	__u32 n;
+	const char *log = target->memory + bench_log(client, ask->count, ask->size);
+	const __u64 *word = (const __u64 *)(log + BENCH_RECORDS);
+	__u32 n, number = ask->first + client;
 	size_t i;
 
-	if (ask->pointer &&
-	    *(const __u64 *)(target->memory + BENCH_POINTER) != ask->first + ask->count - 1)
-		return true;
-	for (n = 0; ask->records && n < ask->count; n++)
-		for (i = 0; i < ask->size / sizeof(*word); i++)
-			if (*word++ != bench_word(ask->first + n, i))
+	for (n = 0; n < ask->count; n++, number += ask->clients)
+		for (i = 0; ask->records && i < ask->size / sizeof(*word); i++)
+			if (*word++ != bench_word(number, i))
 				return true;
+	return ask->pointer && *(const __u64 *)(log + BENCH_POINTER) != number - ask->clients;
+}
+
+static bool is_wrong(const struct target *target, const struct bench_ask *ask)
+{
+	__u32 client;
+
+	for (client = 0; client < ask->clients; client++)
+		if (log_is_wrong(target, ask, client))
+			return true;
 	return false;
 }
 
@@ -186,17 +268,20 @@ int main(int argc, char **argv)
 	__u64 busy = 0;
 	int fd;
 
+	if (argc > 1 && !strcmp(argv[1], "--count-cpu")) {
+		bench_count_cpu();
+		argc--;
+		argv++;
+	}
 	if (argc != 3)
-		errx(1, "usage: bench-target ADDRESS DEVDAX");
+		errx(2, "usage: bench-target [--count-cpu] ADDRESS DEVDAX");
 	choose_write_back();
-	bench_count_cpu();
 	end_open(&target.end);
 	target.end.timeout = BENCH_TIMEOUT;
 	target.memory = log_map(argv[2], O_RDWR, &target.size);
-	target.messages_mr = ibv_reg_mr(target.end.pd, target.messages, sizeof(target.messages),
-					IBV_ACCESS_LOCAL_WRITE);
-	target.answer_mr = ibv_reg_mr(target.end.pd, &target.answer, sizeof(target.answer), 0);
-	if (!target.messages_mr || !target.answer_mr)
+	target.connections_mr = ibv_reg_mr(target.end.pd, target.connections,
+					   sizeof(target.connections), IBV_ACCESS_LOCAL_WRITE);
+	if (!target.connections_mr)
 		err(1, "ibv_reg_mr");
 
 	fd = end_serve(argv[1]);
@@ -208,12 +293,17 @@ int main(int argc, char **argv)
 			connect_as_asked(&target, &ask, &told);
 			end_send(fd, &told, sizeof(told));
 			break;
+		case BENCH_CONDITION:
+			keep_busy(&target, ask.busy);
+			bench_delay(ask.delay);
+			end_send(fd, &told, sizeof(told));
+			break;
 		case BENCH_BEGIN:
 			batch = ask;
 			end_send(fd, &told, sizeof(told));
 			busy = bench_busy();
-			if (batch.serve)
-				serve(&target, target.qps[batch.qp], batch.count);
+			if (batch.daemon)
+				serve(&target, batch.daemon, batch.clients * batch.count);
 			break;
 		case BENCH_END:
 			told.busy = bench_busy() - busy;

@@ -191,7 +191,7 @@ an_unmodified_program_is_followed() {
 the_benchmark_is_followed() {
 	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-bench --server-pmem 64M \
 		--server 'exec bench-target $RXE_ADDR /dev/dax0.0 >/dev/null' \
-		--client "bench-client \$RXE_PEER_ADDR 1 2 1 64 2" >"$work/log" || fail "$(<"$work/log")"
+		--client "bench-client --rounds 1 --batch 2 \$RXE_PEER_ADDR" >"$work/log" || fail "$(<"$work/log")"
 	run=$(readlink -f "$work/out/latest")
 	# shellcheck disable=SC2016
 	crash_states 0 --states 300 --seed "$seed" "$run" -- bash -c '(($(wc -l <"$ANSWERED") <= CUT))'
