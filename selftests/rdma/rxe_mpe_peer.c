@@ -59,6 +59,7 @@ static const char rxe_up[] = "rdma link add " RXE_DEVICE " type rxe netdev rxe_e
 /* So slow that nothing passes within a case but what the burst allows. */
 static const char stall[] = "tc qdisc replace dev $rxe root tbf rate 80bit limit 64mb burst $burst";
 static const char choke[] = "tc qdisc replace dev $rxe root pfifo limit 0";
+static const char loss[] = "tc qdisc replace dev $rxe root netem loss 100%";
 static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
 
 /* What the kernel sends at once, 129 packets of a QP for example, waits here: more than its backlog may hold. */
@@ -532,6 +533,11 @@ void peer_stall_link(void)
 void peer_choke_link(void)
 {
 	run(choke, "choke the veth pair");
+}
+
+void peer_lose_all(void)
+{
+	run(loss, "lose all on the veth pair (CONFIG_NET_SCH_NETEM is needed)");
 }
 
 void peer_end_stall(void)

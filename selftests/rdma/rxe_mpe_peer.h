@@ -131,7 +131,9 @@ bool peer_recv_frame(struct frame *frame, unsigned int ms);
 void peer_stall_link(void);
 /* From now on the kernel's network device refuses what it is given to send, and says so. */
 void peer_choke_link(void);
-/* The end of both. */
+/* From now on what the kernel sends is lost; its network device takes as much as there is. */
+void peer_lose_all(void);
+/* The end of all three. */
 void peer_end_stall(void);
 
 /* Deadlines are this many times longer: KSFT_TIMEOUT_SCALE, for emulated and debug kernels. */

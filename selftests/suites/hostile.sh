@@ -39,7 +39,7 @@ n=0 failed=0
 guest() {
 	local status=0
 	echo "    # Subtest: $1"
-	"$root/qemu-scripts/rxe-vm" run --name "$1" --timeout 3600 "${vm_options[@]}" -- \
+	"$root/qemu-scripts/rxe-vm" run --name "$1" --timeout $((times * 600)) "${vm_options[@]}" -- \
 		"$root/build/selftests/$2" "${@:3}" | sed -u 's/^/    /' || status=$?
 	n=$((n + 1))
 	case $status in
