@@ -4,12 +4,11 @@
 # A program without any rights does no harm to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring;
 # hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own.
 #
-#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [--qps | --on-demand | PATTERN...]
+#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [--only wqes | --only qps | --only on_demand | PATTERN...]
 #
 #	--kernel IMAGE	another kernel
 #	--legacy-icrc	as for conformance.sh; of hostile-wqes only
-#	--qps		only hostile-qps
-#	--on-demand	only hostile-wqes with an on-demand region
+#	--only GUEST	only hostile-wqes, hostile-qps, or hostile-wqes with an on-demand region
 #	PATTERN		only the cases of hostile-wqes whose names match
 #
 # With LONG=1 for ten times as long.
@@ -25,8 +24,7 @@ guests=(wqes qps on_demand)
 while (($#)); do
 	case $1 in
 	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}"); shift ;;
-	--qps) guests=(qps) ;;
-	--on-demand) guests=(on_demand) ;;
+	--only) guests=("${2:?--only needs a guest}"); shift ;;
 	--legacy-icrc) wqes+=(--legacy-icrc) ;;
 	-*) echo "hostile.sh: error: unknown option $1" >&2; exit 2 ;;
 	*) guests=(wqes) patterns+=("$1") ;;
@@ -59,6 +57,7 @@ for name in "${guests[@]}"; do
 	# For each of its races 600 ms, with LONG=1 six seconds.
 	qps) guest hostile-qps hostile-qps $((times * 600)) ;;
 	on_demand) guest hostile-wqes-on-demand hostile-wqes --on-demand "${wqes[@]}" ;;
+	*) echo "hostile.sh: error: --only $name: say wqes, qps or on_demand" >&2; exit 2 ;;
 	esac
 done
 exit $failed
