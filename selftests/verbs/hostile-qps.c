@@ -699,15 +699,26 @@ TEST_F_TIMEOUT(failing, leaves_its_region, PATIENCE)
 	ASSERT_EQ(0, ibv_destroy_qp(pair[0].qp));
 }
 
+/* For datagrams to a QP of the same device. */
+static struct ibv_ah *make_ah(struct __test_metadata *_metadata, struct rig *rig)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1, .port_num = 1,
+		.grh = { .hop_limit = 64, .sgid_index = rig->end.gid_index },
+	};
+	struct ibv_ah *ah;
+
+	peer_gid(RXE_ADDR, attr.grh.dgid.raw);
+	ah = ibv_create_ah(rig->end.pd, &attr);
+	ASSERT_NE(NULL, ah);
+	return ah;
+}
+
 /* More comes than a receive has room for. */
 TEST_F_TIMEOUT(failing, ignores_what_is_too_long, PATIENCE)
 {
 	const __u32 grh = 40, room = 64;
 	struct rig *rig = &self->rig;
-	struct ibv_ah_attr ah = {
-		.is_global = 1, .port_num = 1,
-		.grh = { .hop_limit = 64, .sgid_index = rig->end.gid_index },
-	};
 	struct ibv_sge sge = { rig->start, room + 1, rig->mr->lkey };
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
@@ -718,9 +729,7 @@ TEST_F_TIMEOUT(failing, ignores_what_is_too_long, PATIENCE)
 	self->config.type = IBV_QPT_UD;
 	rxe_make_qp(&rig->end, &self->config, &from);
 	rxe_make_qp(&rig->end, &self->config, &to);
-	peer_gid(RXE_ADDR, ah.grh.dgid.raw);
-	wr.wr.ud.ah = ibv_create_ah(rig->end.pd, &ah);
-	ASSERT_NE(NULL, wr.wr.ud.ah);
+	wr.wr.ud.ah = make_ah(_metadata, rig);
 	wr.wr.ud.remote_qpn = to.qp->qp_num;
 	wr.wr.ud.remote_qkey = RXE_QKEY;
 	rxe_post_recv(&to, rig->mr, rig->start + 256, grh + room);
@@ -804,10 +813,7 @@ static enum ibv_wc_status complete_datagram(struct __test_metadata *_metadata, s
 TEST_F_TIMEOUT(failing, completes_each_datagram_once, PATIENCE)
 {
 	struct rig *rig = &self->rig;
-	struct ibv_ah_attr ah = {
-		.is_global = 1, .port_num = 1,
-		.grh = { .hop_limit = 64, .sgid_index = rig->end.gid_index },
-	};
+	struct ibv_ah *ah = make_ah(_metadata, rig);
 	struct ibv_sge sge = { rig->start, 8, rig->mr->lkey };
 	struct ibv_send_wr wr[DATAGRAMS + 1] = { }, *bad_wr;	/* and one more */
 	const long long end = now_ms() + milliseconds;
@@ -819,15 +825,12 @@ TEST_F_TIMEOUT(failing, completes_each_datagram_once, PATIENCE)
 	stay_on_cpu(0);
 	self->config.type = IBV_QPT_UD;
 	self->config.queue = DATAGRAMS;
-	peer_gid(RXE_ADDR, ah.grh.dgid.raw);
-	for (i = 0; i <= DATAGRAMS; i++) {
+	for (i = 0; i <= DATAGRAMS; i++)
 		wr[i] = (struct ibv_send_wr) {
 			.wr_id = i, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
 			.send_flags = IBV_SEND_SIGNALED,
-			.wr.ud = { .ah = ibv_create_ah(rig->end.pd, &ah), .remote_qkey = RXE_QKEY },
+			.wr.ud = { .ah = ah, .remote_qkey = RXE_QKEY },
 		};
-		ASSERT_NE(NULL, wr[i].wr.ud.ah);
-	}
 	if (pthread_create(&failer.thread, NULL, fail, &failer))
 		errx(1, "no thread");
 	for (rounds = 0; rounds < MOST_ROUNDS && (amid < LEAST || now_ms() < end); rounds++) {
