@@ -491,7 +491,7 @@ static size_t insert_options(struct wire *wire, size_t len)
 	return len + sizeof(nothing);
 }
 
-static long long now_ms(void)
+long long now_ms(void)
 {
 	struct timespec now;
 

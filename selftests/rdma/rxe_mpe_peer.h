@@ -136,6 +136,9 @@ void peer_lose_all(void);
 /* The end of all three. */
 void peer_end_stall(void);
 
+/* Of a clock that only goes on. */
+long long now_ms(void);
+
 /* Deadlines are this many times longer: KSFT_TIMEOUT_SCALE, for emulated and debug kernels. */
 unsigned int wait_scale(void);
 #define ANSWER_MS	3000

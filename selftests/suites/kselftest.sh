@@ -16,6 +16,7 @@ root=$(readlink -f "$here/../..")
 
 source=$root/build/${BASE:-v6.1}/src
 rdma_core=$root/$rdma_core_folder
+stock=$root/build/stock/${rdma_core_folder#build/}
 few='feth.plt_0.*'
 
 # A tree as the base has it,
@@ -33,6 +34,13 @@ make_tree() {
 # set_make INCLUDE LIBS: make kselftest, in the tree
 set_make() {
 	make=(make -s -C "$work/linux/tools/testing/selftests" TARGETS=rdma USERCFLAGS=-Werror VERBS_CFLAGS="$1" VERBS_LIBS="$2")
+}
+
+# For the rdma-core without the series
+make_tree_for_stock() {
+	[[ -e $stock/built ]] || { echo "no ${stock#"$root/"}: run \`make stock-rdma-core\`"; exit 4; }
+	make_tree
+	set_make "-I$stock/include" "-L$stock/lib -libverbs"
 }
 
 # run_in_guest [OPTION...]: what was built here is run there; what that says is in $work/said.  The tests make links of
@@ -62,10 +70,7 @@ it_runs_with_our_rdma_core() {
 }
 
 it_builds_with_a_stock_rdma_core() {
-	local stock=$root/build/stock/${rdma_core_folder#build/}
-	[[ -e $stock/built ]] || { echo "no ${stock#"$root/"}: run \`make stock-rdma-core\`"; exit 4; }
-	make_tree
-	set_make "-I$stock/include" "-L$stock/lib -libverbs"
+	make_tree_for_stock
 	"${make[@]}"
 	cases_of "$work/$built" >"$work/stock"
 	cases_of "$root/build/selftests/rxe_mpe_conformance" | diff - "$work/stock"
@@ -125,14 +130,13 @@ a_folder_that_is_there_keeps_what_it_has() {
 
 # Those that Linux has in this folder, and ours, where most people would run them.
 all_run_on_a_distributions_kernel() {
-	local kernel stock=$root/build/stock/${rdma_core_folder#build/} test
+	local kernel test
 	if ! kernel=$("$root/scripts/stock-kernel" 7.3 2>"$work/why"); then
 		cat "$work/why"
 		grep -q 'the Debian archive .* has no ' "$work/why" || fail "there is no stock kernel"
 		exit 4
 	fi
-	make_tree
-	set_make "-I$stock/include" "-L$stock/lib -libverbs"
+	make_tree_for_stock
 	"${make[@]}"
 	few='--legacy-icrc verb.*.answered'
 	run_in_guest --kernel "$kernel" --rdma-core "$stock"
