@@ -59,7 +59,8 @@ the_same_when_the_kernel_is_slow_on_the_words() { slowly atomicity 4 $rounds; }
 
 a_torn_value_is_noticed() { notices 'word 0 is torn' atomicity 2 $rounds torn; }
 a_lost_update_is_noticed() {
-	notices 'word 0 goes back\|word 0: generation .* was stored\|word 0: an update was lost' atomicity 2 $rounds lost
+	notices 'word 0 goes back\|word 0: generation .* was stored\|word 0: an update was lost\|word 0: at the end' \
+		atomicity 2 $rounds lost
 }
 data_behind_their_word_are_noticed() {
 	notices 'word 0: .* sees generation .*, but data of 0' atomicity 2 $rounds early

@@ -161,22 +161,21 @@ static void *look_on(void *arg)
 
 /* ---- The saboteur ---- */
 
-/* One half is stored before the other, an update is not atomic, data come too late. */
+/*
+ * A half differs from the other, an update is not atomic, data come too late.  Each shows itself as
+ * nothing else: a half that was read long ago must not be stored, for that would be an older value.
+ */
 static void *spoil(void *arg)
 {
 	volatile __u32 *halves = (volatile __u32 *)&shared[0].word;
 	const char *how = arg;
-	unsigned int i;
 	__u64 value;
 
 	while (running) {
-		value = shared[0].word;
 		if (!strcmp(how, "torn")) {
-			halves[0] = value;
-			for (i = 0; i < 100; i++)
-				halves[0] = value + 1;
-			halves[1] = value + 1;
+			halves[0] = ~halves[1];
 		} else if (!strcmp(how, "lost")) {
+			value = shared[0].word;
 			sched_yield();
 			shared[0].word = value;
 		} else {
