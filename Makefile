@@ -110,7 +110,7 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 
 .PHONY: demo test smoke
-demo: kernel rdma-core selftests ## show it all: durable remote append, power cut, check (TARGETS=3: copies at three targets)
+demo: kernel rdma-core selftests ## show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
 	@selftests/examples/$(or $(demo_$(or $(TARGETS),1)),$(error TARGETS=$(TARGETS): say 1 or 3))
 demo_1 := demo.sh
 demo_3 := demo-replicas.sh
@@ -137,7 +137,7 @@ BASE_OUT := build/$(BASE)-base
 .PHONY: base-kernel regressions
 base-kernel: $(BASE_OUT)/src/.git ## build/BASE-base: the kernel without the series, to compare with
 	@scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) $(call fragments,guest kernel base)
-regressions: kernel base-kernel rdma-core selftests ## check that the series can do what the base can, as fast
+regressions: kernel base-kernel rdma-core selftests ## check that the series can do all that the base can, as fast
 	@$(if $(DEBUG_CONFIG),$(MAKE) --no-print-directory DEBUG= kernel) # compared with the base, whatever DEBUG is
 	@selftests/run-tests regressions
 
@@ -193,11 +193,11 @@ submission-iproute2: $(IP_TREE)/.git
 	@scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) build/submission/iproute2
 
 .PHONY: bench
-bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: that kernel beside ours; ROUNDS=N; CONTINUE=DIR: a run that was stopped
+bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: another kernel, too; ROUNDS=N; CONTINUE=DIR: go on with a run that was stopped
 	@selftests/bench/bench.sh $(if $(CONTINUE),--continue '$(CONTINUE)',$(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %))
 
 .PHONY: mutants
-mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': in these), and check that the tests notice
+mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': these), and check that the tests notice
 	@selftests/run-mutants $(MUTANTS)
 
 .PHONY: reproducers

@@ -35,15 +35,15 @@ static const char usage[] =
 "\n"
 "Tries what a power failure may leave in the target's persistent memory, at any\n"
 "time of a run of `rxe-vm pair ... --server-pmem SIZE`.  RUN is the folder of the\n"
-"run, such as build/out/latest, or a *.recording in that of a group.  Runs CHECKER\n"
-"on many states, and explains those that CHECKER finds inconsistent.  Without a\n"
-"CHECKER, shows what was recorded.\n"
+"run, such as build/out/latest; of a group, a folder *.recording in it.  Runs\n"
+"CHECKER on many states, and explains those that CHECKER finds inconsistent.\n"
+"Without a CHECKER, shows what was recorded.\n"
 "\n"
 "CHECKER has in its environment\n"
 "  IMAGE     a file with the content of the target's device; it may write to it\n"
 "  ANSWERED  a file with one line for each persistent FLUSH that was answered\n"
 "            before the cut: QP, PSN, offset in IMAGE, length\n"
-"  CUT       the frame of RUN/server.pcap behind which the power failed\n"
+"  CUT       the frame of RUN/server.pcap after which the power failed\n"
 "It ends with 0 if the state is consistent, with 1 if not; any other status is an\n"
 "error of the checker.\n"
 "\n"
@@ -603,7 +603,7 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 			explained++;
 			checker_accepts(checker, &run->model, &e.state, &said);
 			keep(run, checker, &e, said);
-			printf("\nState %u.%08x: the power fails behind frame %u\n", e.state.frame,
+			printf("\nState %u.%08x: the power fails after frame %u\n", e.state.frame,
 			       (unsigned int)(e.state.hash >> 32), e.state.frame);
 			explanation_print(&e, &run->model, stdout);
 			printf("  The checker: %s\n", said);

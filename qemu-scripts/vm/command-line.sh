@@ -13,17 +13,17 @@ Usage: rxe-vm run   [OPTION...] -- COMMAND [ARG...]
        rxe-vm attach [GUEST | RUN/GUEST]
        rxe-vm kconfig
 
-run    runs COMMAND in one guest; its exit status is that of rxe-vm.
+run    runs COMMAND in one guest.  rxe-vm ends with COMMAND's exit status.
 pair   runs two shell commands in two guests on one Ethernet link.  The client
        starts when the server is ready: when it has run `rxe-ready` or listens
-       on TCP or with rdma_cm.  rxe-vm's output is the client's; the server's
-       output goes to stderr with the prefix "server: ".  The client's status is
-       the pair's; if it is 0, the server must also end by itself, within 20 s
-       and with status 0.
+       on TCP or with rdma_cm.  rxe-vm prints what the client prints.  The server's
+       output goes to stderr with the prefix "server: ".  rxe-vm ends with the
+       client's exit status.  If that is 0, the server must also end by itself,
+       within 20 s and with status 0.
 group  runs up to 8 shell commands in as many guests, server1, server2 ..., client1
-       ..., on one Ethernet segment; they know each other by these names.  The clients
-       start when all servers are ready.  The status is that of the first client that
-       fails; the servers end as in a pair.
+       ..., on one Ethernet segment.  The guests know each other by these names.  The
+       clients start when all servers are ready.  rxe-vm ends with the exit status of
+       the first client that fails.  The servers end as in a pair.
        On a terminal, one of the commands of a pair or a group may be a shell, `bash`.
 shell  opens a shell in one guest.
 attach opens a shell in a running guest of the newest run, or of the folder RUN.
@@ -31,12 +31,12 @@ attach opens a shell in a running guest of the newest run, or of the folder RUN.
 kconfig  prints the options that a guest's kernel needs, to add to a tree's:
        rxe-vm kconfig >>.config && make olddefconfig
 
-Options of a guest.  In a pair or a group they are for all guests; with --server-...
-or --client-... for one side, with --server2-... for one guest:
+Options of a guest.  In a pair or a group --mem is for all guests, --server-mem for one
+side, --server2-mem for one guest; this is so for each of these options:
   --kernel KERNEL     kernel to boot: a kernel tree, or the folder of an O= build,
                       as `make` leaves it; the folder of an unpacked package; or
-                      an image; its modules are looked for beside it, in
-                      lib/modules there, in ../{,usr/}lib/modules, and in /lib/modules
+                      an image, whose modules may be beside it, in lib/modules
+                      there, in ../{,usr/}lib/modules, or in /lib/modules
                       (default: build/$BASE/bzImage, with DEBUG=1 build/$BASE-debug/bzImage,
                       with DEBUG=kcsan build/$BASE-kcsan/bzImage)
   --rdma-core DIR     rdma-core to use: a build in place, with bin, lib and
@@ -45,11 +45,11 @@ or --client-... for one side, with --server2-... for one guest:
   --mem SIZE          memory, e.g. 2G (default 1G)
   --cpus N            CPUs (default 2)
   --pmem SIZE         an NVDIMM, fresh for this run, as /dev/dax0.0
-  --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE, which is made if
-                      absent; a blank one becomes device DAX
+  --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE; if there is no FILE,
+                      it is made; a blank NVDIMM becomes device DAX
   --share DIR         a folder of the host that the guest may write to
-  --delay TIME        delay what it sends, for example by 1ms
-  --loss PERCENT      lose packets that it sends, by chance, for example 1%
+  --delay TIME        delay what the guest sends, for example by 1ms
+  --loss PERCENT      lose packets that the guest sends, by chance, for example 1%
   --append ARGS       more kernel parameters
   --qemu ARGS         more arguments of QEMU, words quoted as in a shell
 
@@ -70,7 +70,8 @@ Options of the run:
                       same NVDIMM, and ends when it is ready)
   --kill-server=lose[:SEED]
                       also leave in the server's NVDIMM only what a power failure
-                      may leave (of a pair, --pmem FILE): Documentation/crash-model.rst
+                      may leave: Documentation/crash-model.rst (a pair needs
+                      --server-pmem FILE:SIZE)
 
 Exit status: 0 pass, 1 fail (or what the command ended with), 4 skip, 3 lost: a
 guest died or missed its deadline, 5 the kernel is in trouble (oops, WARNING,
