@@ -8,6 +8,7 @@
 #include <err.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,53 +21,46 @@ struct region {
 	uint32_t rkey;
 };
 
-/* Without an event channel of our own, each call of rdma_cm waits until it is done. */
+/*
+ * An end of the connection with its queue pair; a listener makes one for each end that it accepts.
+ * Without an event channel of our own, each call of rdma_cm waits until it is done.
+ */
 static struct rdma_cm_id *endpoint(const char *address, int flags)
 {
 	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP };
-	struct rdma_addrinfo *info;
-	struct rdma_cm_id *id;
-
-	if (rdma_getaddrinfo(address, PORT, &hints, &info) ||
-	    rdma_create_ep(&id, info, NULL, NULL))
-		err(1, "%s", address);
-	rdma_freeaddrinfo(info);
-	return id;
-}
-
-/* ask-begin */
-static void ask_device(struct ibv_context *context)
-{
-	struct ibv_device_attr_ex attr;
-
-	if (ibv_query_device_ex(context, NULL, &attr))
-		err(1, "ibv_query_device_ex");
-	if (!(attr.device_cap_flags_ex & IBV_DEVICE_FLUSH_GLOBAL))
-		errx(1, "%s has no FLUSH: ibv_devinfo -v tells what it has",
-		     ibv_get_device_name(context->device));
-}
-/* ask-end */
-
-/* An extended queue pair; each kind of request that it is to send must be asked for. */
-static void create_qp(struct rdma_cm_id *id)
-{
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_RC,
+	struct ibv_qp_init_attr attr = {
 		.cap = {
 			.max_send_wr = 2,
 			.max_recv_wr = 1,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
 		},
-		.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE |
-				  IBV_QP_EX_WITH_FLUSH,
 	};
+	struct rdma_addrinfo *info;
+	struct rdma_cm_id *id;
 
-	ask_device(id->verbs);
-	if (rdma_create_qp_ex(id, &attr))
-		err(1, "rdma_create_qp_ex: an rdma-core without FLUSH?");
+	if (rdma_getaddrinfo(address, PORT, &hints, &info) ||
+	    rdma_create_ep(&id, info, NULL, &attr))
+		err(1, "%s", address);
+	rdma_freeaddrinfo(info);
+	return id;
 }
+
+/* ask-begin */
+static void ask(struct ibv_context *context, bool posts)
+{
+	struct ibv_device_attr_ex attr = {};
+
+	if (ibv_query_device_ex(context, NULL, &attr))
+		err(1, "ibv_query_device_ex");
+	if (!(attr.device_cap_flags_ex & IBV_DEVICE_FLUSH_GLOBAL))
+		errx(1, "%s has no FLUSH: ibv_devinfo -v tells what it has",
+		     ibv_get_device_name(context->device));
+	/* Only who posts cares: rdma_post_flush() calls ibv_post_send(). */
+	if (posts && !(attr.post_send_ops_flags & IBV_QP_EX_WITH_FLUSH))
+		errx(1, "ibv_post_send() of this rdma-core does not take FLUSH");
+}
+/* ask-end */
 
 /* target-begin */
 static void target(const char *address)
@@ -80,7 +74,7 @@ static void target(const char *address)
 
 	if (rdma_listen(listener, 1) || rdma_get_request(listener, &id))
 		err(1, "no initiator");
-	create_qp(id);
+	ask(id->verbs, false);
 	mr = ibv_reg_mr(id->pd, memory, sizeof(memory),
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			IBV_ACCESS_FLUSH_GLOBAL);
@@ -112,41 +106,19 @@ static void completed(struct rdma_cm_id *id, enum ibv_wc_opcode opcode)
 		errx(1, "completion of opcode %d, not %d", wc.opcode, opcode);
 }
 
-/* All since ibv_wr_start() goes out, or nothing of it. */
-static void post(struct ibv_qp_ex *qp)
-{
-	int error = ibv_wr_complete(qp);
-
-	if (error)
-		errx(1, "refused before it was sent: %s", strerror(error));
-}
-
 /* post-begin */
-static void write_and_flush(struct ibv_qp_ex *qp, const struct region *region,
-			    const struct ibv_mr *text)
+static void write_and_flush(struct rdma_cm_id *id, const struct region *region,
+			    struct ibv_mr *text)
 {
-	ibv_wr_start(qp);
-
-	qp->wr_flags = 0;
-	ibv_wr_rdma_write(qp, region->rkey, region->addr);
-	ibv_wr_set_sge(qp, text->lkey, (uintptr_t)text->addr, text->length);
-
-	qp->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_flush(qp, region->rkey, region->addr, text->length,
-		     IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
-
-	post(qp);
+	if (rdma_post_write(id, NULL, text->addr, text->length, text, 0,
+			    region->addr, region->rkey))
+		err(1, "rdma_post_write");
+	if (rdma_post_flush(id, NULL, text->length, IBV_SEND_SIGNALED,
+			    region->addr, region->rkey,
+			    IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE))
+		err(1, "rdma_post_flush");
 }
 /* post-end */
-
-static void send_done(struct ibv_qp_ex *qp)
-{
-	ibv_wr_start(qp);
-	qp->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_send(qp);
-	ibv_wr_set_sge_list(qp, 0, NULL);
-	post(qp);
-}
 
 static void initiator(const char *address)
 {
@@ -154,21 +126,20 @@ static void initiator(const char *address)
 	struct rdma_conn_param param = { .initiator_depth = 1, .retry_count = 6 };
 	struct rdma_cm_id *id = endpoint(address, 0);
 	struct region region;
-	struct ibv_qp_ex *qp;
 	struct ibv_mr *mr;
 
-	create_qp(id);
-	qp = ibv_qp_to_qp_ex(id->qp);
-	mr = ibv_reg_mr(id->pd, text, sizeof(text), IBV_ACCESS_LOCAL_WRITE);
+	ask(id->verbs, true);
+	mr = rdma_reg_msgs(id, text, sizeof(text));
 	if (!mr || rdma_connect(id, &param))
 		err(1, "%s", address);
 	memcpy(&region, id->event->param.conn.private_data, sizeof(region));
 
-	write_and_flush(qp, &region, mr);
+	write_and_flush(id, &region, mr);
 	completed(id, IBV_WC_FLUSH);
 	puts("flushed: whoever looks at the memory sees the text");
 
-	send_done(qp);
+	if (rdma_post_sendv(id, NULL, NULL, 0, IBV_SEND_SIGNALED))
+		err(1, "rdma_post_sendv");
 	completed(id, IBV_WC_SEND);
 }
 
