@@ -145,6 +145,49 @@ CASE(requester, read_answered_in_part, "3 completion",
 	expect_wc(_metadata, client, 1, IBV_WC_BAD_RESP_ERR);
 }
 
+/* The answers to a READ: its last response is the one with the last PSN, and brings the rest of the data. */
+FIXTURE_VARIANT(misshapen) {
+	unsigned int len;
+	struct {
+		__u8	     opcode;
+		unsigned int len;
+	} answers[3];
+};
+
+PATIENT_FIXTURE(misshapen)
+
+ROW(misshapen, first_of_one, "3 completion", "FIRST in the place of ONLY, with all of the data") {
+	MTUS(1, 0), { { ROCE_RC_READ_RESPONSE_FIRST, MTUS(1, 0) } } };
+ROW(misshapen, empty_first_of_one, "3 completion", "FIRST in the place of ONLY, empty") {
+	MTUS(1, 0), { { ROCE_RC_READ_RESPONSE_FIRST, 0 } } };
+ROW(misshapen, middle_as_last, "3 completion", "MIDDLE in the place of LAST, with all of the data") {
+	MTUS(3, 0), { { ROCE_RC_READ_RESPONSE_FIRST, MTUS(1, 0) },
+		      { ROCE_RC_READ_RESPONSE_MIDDLE, MTUS(1, 0) },
+		      { ROCE_RC_READ_RESPONSE_MIDDLE, MTUS(1, 0) } } };
+ROW(misshapen, only_of_two, "3 completion", "ONLY in the place of FIRST, with all of the data") {
+	MTUS(1, 16), { { ROCE_RC_READ_RESPONSE_ONLY, MTUS(1, 16) } } };
+ROW(misshapen, last_of_three, "3 completion", "LAST in the place of MIDDLE, with all of the data") {
+	MTUS(2, 16), { { ROCE_RC_READ_RESPONSE_FIRST, MTUS(1, 0) },
+		       { ROCE_RC_READ_RESPONSE_LAST, MTUS(1, 16) } } };
+
+CASE(misshapen, refused, "3 completion", "BAD_RESP_ERR, and at once")
+{
+	struct client *client = &self->client;
+	struct packet rq, answer;
+	int i;
+
+	rq = post_and_expect(_metadata, client,
+			     wr_to(IBV_WR_RDMA_READ, REMOTE_VA, row_len(variant->len)));
+	answer = response(client, &rq);
+	for (i = 0; i < 3 && variant->answers[i].opcode; i++) {
+		answer.opcode = variant->answers[i].opcode;
+		answer.payload_len = row_len(variant->answers[i].len);
+		peer_send(&answer);
+		answer.psn = psn_add(answer.psn, 1);
+	}
+	expect_wc(_metadata, client, 1, IBV_WC_BAD_RESP_ERR);
+}
+
 static void need_depth(struct __test_metadata *_metadata, struct client *client, struct wr wr)
 {
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
