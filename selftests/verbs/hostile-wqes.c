@@ -466,6 +466,12 @@ TEST_F_TIMEOUT(ring, retried_with_a_producer_index_out_of_range, 60)
 	ring.queue->producer_index |= ~ring.index_mask;
 	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
 	expect_healing(_metadata, client, &rq, 1);
+	expect_silence(_metadata, client);
+	/* Nothing of what is behind it was taken for a request. */
+	ring.queue->producer_index &= ring.index_mask;
+	rq = post_and_expect(_metadata, client, wr_write());
+	respond(client, &rq);
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
 }
 
 /* ---- WQEs that change while the kernel reads them ---- */
