@@ -34,10 +34,13 @@ build_other() {
 	scripts/build-kernel "$tree" "build/$BASE$variant" "${fragments[@]}" >"$2" || die "it does not build: $2"
 }
 
-# Stands for all of the tests that a result depends on.
+# Stands for all of the tests that a result depends on, with the rdma-core that they use and the kind of kernel.
 tests_state() {
 	local own
 	mapfile -t own < <(compgen -G "kernel/$base/*.config")
-	find selftests qemu-scripts kernel/config "${own[@]}" -path selftests/mutants -prune -o -type f -print0 | sort -z |
-		xargs -0 cat | sha256sum | cut -c 1-16
+	{
+		echo "DEBUG=${DEBUG:-0}"
+		find selftests qemu-scripts kernel/config "${own[@]}" "rdma-core-provider/${RDMA_CORE:-v56}" \
+			-path selftests/mutants -prune -o -type f ! -name '0000-*' -print0 | sort -z | xargs -0 cat
+	} | sha256sum | cut -c 1-16
 }

@@ -373,6 +373,24 @@ CASE(window, bound_anew_by_a_stranger, "5 R_Key",
 	window_serves(_metadata, rig, mw);
 }
 
+CASE(window, bound_to_a_strangers_region, "5 R_Key",
+     "a window is not bound to a region of another protection domain")
+{
+	struct rig *rig = &self->rig;
+	struct flow stranger;
+	struct ibv_mr *mr = open_stranger(rig, &stranger);
+	struct ibv_mw *mw;
+	int type;
+
+	for (type = 1; type <= 2; type++) {
+		mw = rxe_alloc_mw(&rig->end, type);
+		EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, mw, mr, rig->start, 64,
+					     ACCESS_WINDOW));
+		/* The QP is in error now. */
+		flow_reopen(rig, &RXE_QP_DEFAULT);
+	}
+}
+
 /* ---- A READ comes again, and its key names something else by now ---- */
 
 /* What the window is bound to before the READ comes again. */
@@ -381,6 +399,7 @@ FIXTURE_VARIANT(rebound) {
 	size_t		len;
 	unsigned int	access;		/* in place of the right to read */
 	bool		to_another_qp;
+	bool		zero_based;	/* each time */
 };
 
 FIXTURE(rebound) {
@@ -410,6 +429,8 @@ ROW(rebound, without_its_right, "5 R_Key", "the window can be stored to, not rea
 	.len = 1000, .access = IBV_ACCESS_REMOTE_WRITE };
 ROW(rebound, to_another_qp, "5 R_Key", "the window is another QP's") {
 	.len = 1000, .to_another_qp = true };
+ROW(rebound, zero_based, "5 R_Key", "the zero-based window is of memory further on") {
+	.moved = 200, .len = 1000, .zero_based = true };
 
 CASE(rebound, not_read_again, "4 duplicates", "the READ that comes again is refused, and brings nothing")
 {
@@ -420,19 +441,24 @@ CASE(rebound, not_read_again, "4 duplicates", "the READ that comes again is refu
 		.msn = rig->flow.msn + 1, .qpn = rig->flow.qp.peer_qpn,
 	};
 	struct rxe_qp *owner = variant->to_another_qp ? &self->other.qp : &rig->flow.qp;
+	unsigned int based = variant->zero_based ? IBV_ACCESS_ZERO_BASED : 0;
 
 	ASSERT_TRUE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, self->mw, rig->mr, rig->start, 1000,
-				    IBV_ACCESS_REMOTE_READ));
+				    IBV_ACCESS_REMOTE_READ | based));
+	answer = model_execute(rig, &rig->flow, &rq);
 	rq.rkey = self->mw->rkey;
-	answer = serve(_metadata, rig, &rq);
+	rq.va -= based ? rig->start : 0;
+	send_raw(&rig->flow, &rq);
+	rig->flow.psn = psn_add(rig->flow.psn, 1);
+	expect_packet(_metadata, &answer);
 	answered_again(_metadata, rig, &rq, &answer);
 	rxe_local_invalidate(&rig->end, &rig->flow.qp, self->mw->rkey);
 	rxe_rebind_mw(&rig->end, &rig->flow.qp, self->mw, rig->mr, rig->start, 1000,
-		      IBV_ACCESS_REMOTE_READ);
+		      IBV_ACCESS_REMOTE_READ | based);
 	answered_again(_metadata, rig, &rq, &answer);
 	rxe_local_invalidate(&rig->end, &rig->flow.qp, self->mw->rkey);
 	rxe_rebind_mw(&rig->end, owner, self->mw, rig->mr, rig->start + variant->moved,
-		      variant->len, variant->access ?: IBV_ACCESS_REMOTE_READ);
+		      variant->len, (variant->access ?: IBV_ACCESS_REMOTE_READ) | based);
 	send_again(&rq);
 	expect_packet(_metadata, &nak);
 	expect_memory(_metadata, rig);

@@ -238,6 +238,11 @@ a_checker_may_do_what_it_likes() {
 		(($(wc -l <"$ANSWERED") <= CUT)) || exit 1
 		echo garbage | dd of="$IMAGE" bs=1 seek=$((2 << 20 | RANDOM)) conv=notrunc status=none
 		truncate -s +4096 "$IMAGE"'
+	# shellcheck disable=SC2016
+	crash_states 0 --states 300 --jobs 1 --cuts 12,40-41 "$run" -- sh -c 'case $CUT in 12|40|41) ;; *) exit 1 ;; esac'
+	grep -q '^[1-9][0-9]* states of ' <<<"$said" || fail "nothing was checked"
+	crash_states 2 --cuts 41-40 "$run" -- true
+	says "--cuts 41-40: say for example"
 	crash_states 2 --states 10 "$run" -- sh -c 'echo so what; exit 7'
 	says "the checker ended with status 7"
 	says "so what"

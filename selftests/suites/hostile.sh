@@ -4,9 +4,8 @@
 # A program without any rights does no harm to the kernel: KTAP.  hostile-wqes writes what it likes to its send ring;
 # hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own.
 #
-#	hostile.sh [--kernel IMAGE] [--legacy-icrc] [--only wqes | --only qps | --only on_demand | PATTERN...]
+#	hostile.sh [--legacy-icrc] [--only wqes | --only qps | --only on_demand | PATTERN...]
 #
-#	--kernel IMAGE	another kernel
 #	--legacy-icrc	as for conformance.sh; of hostile-wqes only
 #	--only GUEST	only hostile-wqes, hostile-qps, or hostile-wqes with an on-demand region
 #	PATTERN		only the cases of hostile-wqes whose names match
@@ -17,13 +16,11 @@ set -euo pipefail
 
 root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 times=$((${LONG:-0} ? 10 : 1))
-vm_options=()
 wqes=(--races $((times * 15)))
 patterns=()
 guests=(wqes qps on_demand)
 while (($#)); do
 	case $1 in
-	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}"); shift ;;
 	--only) guests=("${2:?--only needs a guest}"); shift ;;
 	--legacy-icrc) wqes+=(--legacy-icrc) ;;
 	-*) echo "hostile.sh: error: unknown option $1" >&2; exit 2 ;;
@@ -37,7 +34,7 @@ n=0 failed=0
 guest() {
 	local status=0
 	echo "    # Subtest: $1"
-	"$root/qemu-scripts/rxe-vm" run --name "$1" --timeout $((times * 600)) "${vm_options[@]}" -- \
+	"$root/qemu-scripts/rxe-vm" run --name "$1" --timeout $((times * 600)) -- \
 		"$root/build/selftests/$2" "${@:3}" | sed -u 's/^/    /' || status=$?
 	n=$((n + 1))
 	case $status in

@@ -515,6 +515,7 @@ a_suite_that_passes_results_on_judges_them() {
 # A line of a kernel's log, behind + if it tells of trouble, behind - if it does not.
 splats_are_found() {
 	local kind line
+	grep '^[+-] ' "$here/data/kernel-lines" >"$work/lines"
 	while read -r kind line; do
 		printf '%s\n' "$line" >"$work/console"
 		if "$root/qemu-scripts/find-splats" "$work/console" >/dev/null; then
@@ -522,7 +523,7 @@ splats_are_found() {
 		else
 			[[ $kind == - ]] || fail "not found: $line"
 		fi
-	done < <(grep '^[+-] ' "$here/data/kernel-lines")
+	done <"$work/lines"
 }
 
 wrong_usage_is_explained() {

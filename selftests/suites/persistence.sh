@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# persistence.sh [--kernel IMAGE]: who may register persistence, and what it costs (persistence.c), in a guest
-# with four kinds of persistent memory: KTAP.
+# Who may register persistence, and what it costs (persistence.c), in a guest with four kinds of persistent memory:
+# KTAP.
 
 set -euo pipefail
 
+(($# == 0)) || { echo "persistence.sh: error: there are no options" >&2; exit 2; }
 root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=qemu-scripts/variant.sh
 . "$root/qemu-scripts/variant.sh"
@@ -46,4 +47,4 @@ in_guest='
 		for state in \$(grep -l offline memory*/state); do echo online_kernel >\$state; done"
 	exec persistence $nvdimm $virtio /mnt/file "$lend" '$margin
 exec "$root/qemu-scripts/rxe-vm" run --name persistence --timeout 1800 --mem 2G --pmem $nvdimm --pmem 64M --pmem 384M \
-	--qemu "$virtio_pmem" --append "$watchdog" "$@" -- sh -c "$in_guest"
+	--qemu "$virtio_pmem" --append "$watchdog" -- sh -c "$in_guest"

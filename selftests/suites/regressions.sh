@@ -6,7 +6,7 @@
 #
 # perftest's figures are in the guest's time, which -icount makes a count of the CPU's instructions: the same
 # on a busy machine and on an idle one, run by run.  So they show how much longer a path has become, not the
-# effect of caches.  PAIRS=N: runs of each kernel, in turn (3).
+# effect of caches.
 #
 # With DEBUG=1 connections and links are tested on the debug kernel; the comparison is of the plain kernels.
 
@@ -21,7 +21,8 @@ root=$(readlink -f "$here/../..")
 
 series=${BASE:-v6.1}
 without=$series-base
-pairs=${PAIRS:-3}
+base_kernel=$root/build/$without/bzImage
+pairs=3		# runs of each kernel, in turn
 
 # Of rdma-core's tests, those about what the series brings.
 new_tests='\.test_placement\.|\.test_qp_ex_rc_(flush|flush_type_violate|atomic_write) '
@@ -167,13 +168,24 @@ links_come_and_go_with_traffic() {
 		echo "# $i times"' - "$reload"
 }
 
-# shellcheck disable=SC2034 # for run_suite
+##############################################################################
+# What the base cannot do
+
+the_base_says_that_it_has_neither_verb() {
+	judged "$here/verbs-api.sh" --smoke --kernel "$base_kernel" >"$work/said" || fail "$(<"$work/said")"
+	grep -q ' ok [0-9]* not supported: ' "$work/said" || fail "$(<"$work/said")"
+	"$here/conformance.sh" --kernel "$base_kernel" >"$work/said" || fail "$(<"$work/said")"
+	grep -q '^1\.\.0 # SKIP .* neither FLUSH nor ATOMIC WRITE' "$work/said" || fail "$(<"$work/said")"
+}
+
 cases=(
 	rdma_cores_tests_end_as_before
 	perftest_is_as_good_as_before
 	rdma_cm_connects
 	links_come_and_go_with_traffic
 )
+# 7.3 has both by itself.
+[[ $series != v6.1 ]] || cases+=(the_base_says_that_it_has_neither_verb)
 
 work=$(mktemp -d -p "$RXE_OUT")
 trap 'rm -r "$work"' EXIT
