@@ -274,7 +274,8 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 		memcpy(kept, data, header->caplen);
 		read_frame(capture, kept, header->caplen, time - first, mac);
 	}
-	if (got != PCAP_ERROR_BREAK)
+	capture->half_frame = got != PCAP_ERROR_BREAK && feof(pcap_file(pcap));
+	if (got != PCAP_ERROR_BREAK && !capture->half_frame)
 		fail("%s ends in frame %u: %s", path, capture->frames + 1, pcap_geterr(pcap));
 	pcap_close(pcap);
 }

@@ -43,11 +43,15 @@ struct capture {
 	LIST(struct packet) packets;
 	unsigned int frames;
 	unsigned int broken;	/* packets with a wrong ICRC, or too short: a target drops them */
+	bool half_frame;	/* left out at the end */
 };
 
 /*
  * Read @path, the capture of the end that has the MAC address @mac.  Ends the program, with the
  * number of the frame, if a RoCE packet cannot be read.  What has another protocol is passed over.
+ *
+ * QEMU records a frame before it passes it on.  If it is killed then, the last frame may be half
+ * written: nobody has got it, so it is left out.
  */
 void capture_read(struct capture *capture, const char *path, const uint8_t mac[6]);
 

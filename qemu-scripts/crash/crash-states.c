@@ -201,6 +201,8 @@ static void count_requests(const struct run *run)
 	if (run->capture.broken)
 		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
 		       run->capture.broken);
+	if (run->capture.half_frame)
+		puts("note: the capture ends in the middle of a frame, as its guest was killed: this frame is left out");
 }
 
 /* Ranges of words, some of which are printed. */

@@ -177,6 +177,33 @@ a_power_cut_is_shown() {
 	[[ $(ladder --tail 1 --cut 2 "$work/run" | grep -c '|-- ') == 1 ]]
 }
 
+# Of a record, 16 bytes and the frame, QEMU may have written any part when it was killed.
+half_a_frame_is_left_out() {
+	local -i frame whole left
+	run_folder
+	{ known $flush; answer $response; known $atomic_write; } | capture "$work/run/client.pcap"
+	{ known $flush; answer $response; } | capture "$work/run/server.pcap"
+	cp "$work/run/server.pcap" "$work/whole"
+	known $atomic_write | capture "$work/last"
+	# What comes behind the head of a capture.
+	tail -c +25 "$work/last" >"$work/record"
+	whole=$(stat -c %s "$work/whole") frame=$(stat -c %s "$work/record")
+	for left in 1 15 16 17 $((frame - 1)); do
+		{ cat "$work/whole"; head -c $left "$work/record"; } >"$work/run/server.pcap"
+		(($(stat -c %s "$work/run/server.pcap") == whole + left)) || fail "not half a frame"
+		drawn=$(ladder "$work/run" 2>"$work/said")
+		shows ' 1 .*|-- FLUSH .*>|$' ' 2 .*RESPONSE .*|$' ' 3 .*|-- ATOMIC WRITE .*X   *|  DROPPED'
+		[[ $(<"$work/said") == "ladder: $work/run/server.pcap ends in the middle of a frame: this frame is left out" ]] ||
+			fail "with $left bytes it says: $(<"$work/said")"
+	done
+	echo "$drawn"
+	# With all of it there is nothing to say.
+	{ cat "$work/whole" "$work/record"; } >"$work/run/server.pcap"
+	drawn=$(ladder "$work/run" 2>"$work/said")
+	shows ' 3 .*|-- ATOMIC WRITE .*>|$'
+	[[ ! -s $work/said ]] || fail "of a whole frame it says: $(<"$work/said")"
+}
+
 packets_are_chosen_by_number() {
 	{ known $flush; answer $response; known $flush_region; known $atomic_write; } | capture "$work/pcap"
 	[[ $(ladder --packets 2-3 "$work/pcap" | sed 1d | awk '{ print $1 }' | paste -sd ' ') == "2 3" ]]
@@ -240,6 +267,7 @@ cases=(
 	a_refusal_is_shown
 	a_group_has_a_column_for_each
 	a_power_cut_is_shown
+	half_a_frame_is_left_out
 	packets_are_chosen_by_number
 	wrong_usage_is_explained
 	the_loss_of_a_response_is_seen_and_healed
