@@ -134,7 +134,7 @@ a_dropped_response_is_shown() {
 }
 
 # On a hub each capture has all; the second server is booted again, and its QP has the number that the first one had.
-a_group_has_a_column_for_each() {
+run_folder_of_a_group() {
 	mkdir "$work/run"
 	echo "RXE_ADDR='10.9.0.1' " >"$work/run/server1.env"
 	echo "RXE_ADDR='10.9.0.3' " >"$work/run/server2.env"
@@ -147,6 +147,10 @@ a_group_has_a_column_for_each() {
 	cat "$work/first" "$work/second" | capture "$work/run/server2.pcap"
 	capture "$work/run/server2.2.pcap" <"$work/third"
 	cat "$work/first" "$work/second" "$work/third" | capture "$work/run/client1.pcap"
+}
+
+a_group_has_a_column_for_each() {
+	run_folder_of_a_group
 	drawn=$(ladder "$work/run")
 	echo "$drawn"
 	shows "client1 *server1 *server2" "10.9.0.2 *10.9.0.1 *10.9.0.3" \
@@ -175,6 +179,20 @@ a_power_cut_is_shown() {
 	drawn=$(ladder --svg --cut 2 --lost 1 "$work/run")
 	shows '#c01c28">FLUSH' 'the power fails (frame 2 of server.pcap)'
 	[[ $(ladder --tail 1 --cut 2 "$work/run" | grep -c '|-- ') == 1 ]]
+	# It may fail before the first packet.
+	[[ $(ladder --tail 1 --cut 0 "$work/run" | sed 1d) == *"the power fails X" ]]
+}
+
+# Of a server that was booted again: what the boot before had, and what the others have, is not there.
+a_power_cut_in_a_group_is_shown() {
+	run_folder_of_a_group
+	mkdir "$work/run/server2.2.recording"
+	drawn=$(ladder --cut 1 --lost 1 "$work/run/server2.2.recording")
+	echo "$drawn"
+	shows "client1 *server1 *server2" '|-*|-*>|  .*FLUSH .*GONE: lost with the power' '^ \{52\}X  the power fails'
+	(($(wc -l <<<"$drawn") == 4)) || fail "not one packet"
+	drawn=$(ladder --svg --cut 1 --lost 1 "$work/run/server2.2.recording")
+	shows '#c01c28">.*FLUSH' '<line x1="818" .* x2="842"' 'the power fails (frame 1 of server2.2.pcap)'
 }
 
 # Of a record, 16 bytes and the frame, QEMU may have written any part when it was killed.
@@ -267,6 +285,7 @@ cases=(
 	a_refusal_is_shown
 	a_group_has_a_column_for_each
 	a_power_cut_is_shown
+	a_power_cut_in_a_group_is_shown
 	half_a_frame_is_left_out
 	packets_are_chosen_by_number
 	wrong_usage_is_explained
