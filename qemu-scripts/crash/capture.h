@@ -17,6 +17,7 @@ struct address {
 
 struct packet {
 	unsigned int frame;	/* number in the capture, from 1, as Wireshark counts */
+	uint64_t end;		/* of its frame, in bytes of the capture */
 	double time;		/* in seconds, since the first frame */
 	struct address from, to;
 	uint16_t port;		/* UDP source port */
@@ -42,6 +43,7 @@ struct capture {
 	const char *path;
 	LIST(struct packet) packets;
 	unsigned int frames;
+	uint64_t bytes;		/* all of them */
 	unsigned int broken;	/* packets with a wrong ICRC, or too short: a target drops them */
 	bool half_frame;	/* left out at the end */
 };

@@ -112,6 +112,7 @@ boot_again() {
 server_ready() {
 	ready[$1]=1
 	keep_pmem "$1" .start
+	note_copied "$1"
 	if [[ -n ${asked_by[$1]-} ]]; then
 		tell "${asked_by[$1]}" "answer ${number[$1]}"
 		unset "asked_by[$1]"
@@ -131,6 +132,10 @@ let_clients_go() {
 
 # Of a server's persistent memory crash-states wants what was there before the client's first request,
 # and what is there at the end: server.pmem0.start and server.pmem0; of a group, under the name of each boot.
+#
+# In a group, clients do not wait for a server that boots again, and servers for no other one: requests may come before
+# the first of these copies is made.  So .boot has what was there when the guest booted, and .copied how many bytes of
+# the capture may be older than .start.
 keep_pmem() {
 	local spec file to=$run/${boot_of[$1]}.pmem0$2
 	spec=$(first_pmem "$1")
@@ -138,6 +143,12 @@ keep_pmem() {
 	file=$(pmem_path "$1" 0 "$spec")
 	[[ ! -e $file || $file -ef $to ]] || cp --sparse=always --reflink=auto "$file" "$to" ||
 		note "cannot keep $to: crash-states cannot look at this run"
+}
+
+note_copied() {
+	local start=$run/${boot_of[$1]}.pmem0.start capture=$run/${boot_of[$1]}.pcap
+	[[ $mode != group || ! -e $start || ! -e $capture ]] ||
+		stat -c %s "$capture" >"${start%start}copied"
 }
 
 # recording_of SERVER: the folder that crash-states takes for a run; each boot of a group's server has one.
@@ -148,7 +159,7 @@ recording_of() {
 		return
 	fi
 	mkdir -p "$run/$boot.recording"
-	for file in pcap memory pmem0.start pmem0; do
+	for file in pcap memory pmem0{.boot,.start,.copied,}; do
 		[[ ! -e $run/$boot.$file ]] || ln -sf "../$boot.$file" "$run/$boot.recording/server.$file"
 	done
 	echo "$run/$boot.recording"

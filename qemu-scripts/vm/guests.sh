@@ -42,6 +42,7 @@ start_guest() {
 	((n == 1)) || boot=$guest.$n
 	boots[$guest]=$n boot_of[$guest]=$boot
 	compose_qemu "$guest" "$boot"
+	[[ $mode.${side[$guest]} != group.server ]] || keep_pmem "$guest" .boot
 	write_env "$guest" "$boot" >"$run/$boot.env"
 	touch "$run/$boot.stdout" "$run/$boot.stderr" "$run/$boot.console"
 	mkfifo "$run/$boot.control.in" "$run/$boot.shell".{in,out}

@@ -349,6 +349,34 @@ powers_of_a_group_fail() {
 	says "server1: the power failure took"
 }
 
+# A client that does not wait for rxe-start-server comes before the NVDIMM has been copied: here for sure, as the copy
+# waits for it.
+what_comes_before_the_copy_is_not_there_at_the_start() {
+	local append='remote-log-append "$RXE_PEER_ADDR" /etc/services 20'
+	mkdir "$work/bin"
+	cat >"$work/bin/cp" <<-END
+		#!/bin/sh
+		case \$* in
+		*.2.pmem0.start) timeout $((60 * scale)) sh -c 'until [ -e "$work/appended" ]; do sleep 0.1; done' ;;
+		esac
+		exec $(type -P cp) "\$@"
+	END
+	chmod +x "$work/bin/cp"
+	PATH=$work/bin:$PATH lab 0 group --kill-server=lose:5 --server-pmem 32M --client-share "$work" \
+		--server 'exec remote-log-target "$RXE_ADDR" /dev/dax0.0' \
+		--client "$append $work/acknowledged && rxe-kill-server 1 || exit
+			rxe-start-server 1 &
+			until $append $work/acknowledged; do sleep 0.2; done
+			touch $work/appended
+			wait \$!"
+	[[ -e $work/appended ]] || fail "the copy came first"
+	cmp "$run/server1.2.pmem0.boot" "$run/server1.2.pmem0.start" >"$work/differ" && fail "nothing came before the copy"
+	cat "$work/differ"
+	# The image is of the device, which begins behind 2 MiB; nothing but requests changes it.
+	"$root/qemu-scripts/crash-states" --cuts 0 "$run/server1.2.recording" -- \
+		sh -c 'cmp -i 0:2097152 "$IMAGE" "$1"' sh "$run/server1.2.pmem0.boot"
+}
+
 what_cannot_be_started_again_is_told() {
 	lab 0 group --server 'rxe-ready' --client '
 		rxe-start-server 1; echo "$?"
@@ -740,6 +768,7 @@ cases=(
 	server_of_a_group_boots_again
 	server_that_boots_again_for_nobody_goes
 	powers_of_a_group_fail
+	what_comes_before_the_copy_is_not_there_at_the_start
 	what_cannot_be_started_again_is_told
 	group_without_its_network_is_lost
 	shell_is_attached_to_a_guest_that_runs
