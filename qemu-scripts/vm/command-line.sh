@@ -49,7 +49,8 @@ or --client-... for one side, with --server2-... for one guest:
                       absent; a blank one becomes device DAX
   --share DIR         a folder of the host that the guest may write to
   --delay TIME        delay what it sends, for example by 1ms
-  --loss PERCENT      lose packets that it sends, by chance, for example 1%
+  --loss PERCENT      lose packets that it sends, by chance, for example 1%: other
+                      ones in each run
   --append ARGS       more kernel parameters
   --qemu ARGS         more arguments of QEMU, words quoted as in a shell
 
@@ -70,7 +71,10 @@ Options of the run:
                       same NVDIMM, and ends when it is ready)
   --kill-server=lose[:SEED]
                       also leave in the server's NVDIMM only what a power failure
-                      may leave (of a pair, --pmem FILE): Documentation/crash-model.rst
+                      may leave (of a pair, --pmem FILE): Documentation/crash-model.rst.
+                      SEED (by chance, if not given) decides what: for the B-th boot of
+                      the N-th server it is SEED + 8 (B - 1) + N - 1, as printed.  It
+                      repeats the losses of one recording, not the run itself
 
 Exit status: 0 pass, 1 fail (or what the command ended with), 4 skip, 3 lost: a
 guest died or missed its deadline, 5 the kernel is in trouble (oops, WARNING,

@@ -165,15 +165,15 @@ recording_of() {
 	echo "$run/$boot.recording"
 }
 
-# QEMU's end has not lost what a power failure loses.
-declare -i losses=0
+# QEMU's end has not lost what a power failure loses.  Each boot has a seed of its own, whatever the order in which they
+# end.
 lose_words() {
 	local recording
+	local -i seed=$((lose + max_guests * (boots[$1] - 1) + number[$1] - 1))
 	[[ -n $lose && -n ${ready[$1]-} ]] || return 0
 	recording=$(recording_of "$1")
-	"$crash_states" --lose "$(pmem_path "$1" 0 "$(first_pmem "$1")")" --seed $((lose + losses)) "$recording" \
+	"$crash_states" --lose "$(pmem_path "$1" 0 "$(first_pmem "$1")")" --seed "$seed" "$recording" \
 		>"$recording/lost" 2>&1 || conclude fail 1 "$(<"$recording/lost")"
-	losses+=1
 	case $mode in
 	pair) note "$(<"$recording/lost")" ;;
 	*) note "$1: $(<"$recording/lost")" ;;
