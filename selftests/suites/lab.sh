@@ -72,6 +72,14 @@ words_and_folder_are_those_of_the_caller() {
 	[[ $stdout == "$work/a  b|it's||a  \"b\"|\$HOME|" ]]
 }
 
+# As where /bin is /usr/bin by another name.
+path_without_bin_is_enough() {
+	local path
+	hide
+	PATH=$path lab 0 run -- sh -c 'echo "$PATH"'
+	[[ $stdout == *"$path"* && :$stdout: != *:/bin:* ]] || fail "it is $stdout"
+}
+
 unknown_command_is_the_shells_127() {
 	lab 127 run -- no-such-program
 	says 'no-such-program: not found'
@@ -595,6 +603,43 @@ wrong_usage_is_explained() {
 	says 'run `make kernel BASE=v0`'
 	QEMU=no-such-qemu lab 2 run -- true
 	says "qemu-system-x86"
+	RDMA_CORE=v0 lab 2 run --kernel /etc/passwd -- true
+	says 'run `make rdma-core RDMA_CORE=v0`'
+	mkdir -p "$work/tree/arch/x86"
+	touch "$work/tree/arch/x86/Makefile"
+	lab 2 run --kernel "$work/tree" -- true
+	says "this tree is not built, there is no arch/x86/boot/bzImage"
+}
+
+# hide [PROGRAM]: all programs are in the folder $path, without this one.  Fails if it is in a folder that rxe-vm looks
+# into by itself.
+hide() {
+	local folder program=${1-nothing}
+	[[ ! -e /usr/sbin/$program && ! -e /sbin/$program ]] || return 1
+	path=$work/without-$program
+	mkdir "$path"
+	while read -rd : folder; do
+		ln -s "$folder"/* "$path/" 2>/dev/null || true
+	done <<<"$PATH:/usr/sbin:/sbin:"
+	rm -f "$path/$program"
+}
+
+what_the_host_lacks_is_named() {
+	local path program options
+	local -i tried=0
+	while read -r program options; do
+		hide "$program" || continue
+		# shellcheck disable=SC2086 # words
+		PATH=$path lab 2 run $options -- true
+		says "there is no $program: install it by \`make deps\` (on Debian: "
+		tried+=1
+	done <<-'END'
+		cpio
+		ndctl --pmem 64M
+		tc --delay 1ms
+	END
+	((tried)) || { echo "here all of them are in /usr/sbin, too"; exit 4; }
+	echo "# $tried programs were hidden"
 }
 
 # As `make` leaves a kernel tree, with one module more than ours has.
@@ -651,6 +696,22 @@ image_among_its_modules_finds_them() {
 	says "several kernels are there, name one"
 }
 
+# Any module does: this one has the name of one that a guest needs.
+what_unpacks_modules_is_named() {
+	local path tree modules said status=0
+	make_tree
+	modules=$work/package/usr/lib/modules/$(<"$tree/include/config/kernel.release")
+	mkdir -p "$modules/kernel"
+	mv "$tree/arch/x86/boot/bzImage" "$modules/vmlinuz"
+	xz -c "$tree/drivers/misc/slow_words.ko" >"$modules/kernel/virtio_rng.ko.xz"
+	hide xz || { echo "here xz is in /usr/sbin, too"; exit 4; }
+	said=$(PATH=$path "$root/qemu-scripts/initramfs" "$modules/vmlinuz" 2>&1) || status=$?
+	[[ $status == 2 && $said == *"there is no xz to unpack "*"/virtio_rng.ko.xz: install it by "* ]] ||
+		fail "status $status: $said"
+	cpio -i --quiet --to-stdout 'modules/*' <"$("$root/qemu-scripts/initramfs" "$modules/vmlinuz")" |
+		cmp - "$tree/drivers/misc/slow_words.ko"
+}
+
 # As with a kernel that has not got them: what would bring them up is left out.
 what_the_kernel_lacks_is_named() {
 	local initcalls what
@@ -665,9 +726,25 @@ what_the_kernel_lacks_is_named() {
 		virtio_pci_driver_init the kernel lacks CONFIG_VIRTIO_PCI
 		populate_rootfs has it CONFIG_BLK_DEV_INITRD?
 		rxe_module_init the kernel lacks CONFIG_RDMA_RXE,
+		ib_uverbs_init the kernel lacks CONFIG_INFINIBAND_USER_ACCESS
 	END
+	lab 1 run --vlan 5 --append initcall_blacklist=vlan_proto_init -- true
+	says "cannot make eth0.5: has the kernel CONFIG_VLAN_8021Q?"
+	lab 1 run --delay 1ms --append initcall_blacklist=netem_module_init -- true
+	says "has the kernel CONFIG_NET_SCH_NETEM?"
 	lab 3 run --timeout 10 --append 8250.nr_uarts=0 -- sleep 100
 	says "has its kernel CONFIG_SERIAL_8250_CONSOLE?"
+}
+
+# What a kernel seems to lack may be in modules that are somewhere else.
+modules_that_are_not_found_are_named() {
+	local tree
+	make_tree
+	lab 1 run --kernel "$tree" --append initcall_blacklist=init_v9fs -- true
+	[[ $stderr != *"no modules of it were found"* ]] || fail "there are some"
+	cp "$tree/arch/x86/boot/bzImage" "$work/"
+	lab 1 run --kernel "$work/bzImage" --append initcall_blacklist=init_v9fs -- true
+	says "the kernel lacks CONFIG_9P_FS (\`rxe-vm kconfig\` prints what a guest's kernel needs); no modules of it were found"
 }
 
 # What guests miss by name, `rxe-vm kconfig` prints.
@@ -737,10 +814,12 @@ cases=(
 	a_suite_that_passes_results_on_judges_them
 	splats_are_found
 	wrong_usage_is_explained
+	what_the_host_lacks_is_named
 	exit_status_is_passed_through
 	skip_is_told_from_failure
 	output_is_passed_through
 	words_and_folder_are_those_of_the_caller
+	path_without_bin_is_enough
 	unknown_command_is_the_shells_127
 	leftover_processes_do_not_hold_the_run
 	rxe0_is_active_and_gid_1_is_ipv4
@@ -785,7 +864,9 @@ cases=(
 	two_labs_run_at_once
 	kernel_tree_needs_no_installation
 	image_among_its_modules_finds_them
+	what_unpacks_modules_is_named
 	what_the_kernel_lacks_is_named
+	modules_that_are_not_found_are_named
 	kconfig_has_what_guests_miss
 	no_root_is_needed
 )
