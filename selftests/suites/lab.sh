@@ -585,6 +585,10 @@ wrong_usage_is_explained() {
 		run --qemu 'open -- true|--qemu 'open: a quote is not closed
 		run --delay 1 -- true|--delay 1: say for example
 		run --loss 1 -- true|--loss 1: say for example 1%
+		run --loss 101% -- true|--loss 101%: say for example 1%
+		run --kill-server -- true|--kill-server: there is no server
+		group --stop-server --client true|--stop-server: there is no server
+		group --kill-server=lose --no-capture --server-pmem 64M --server a --client b|--kill-server=lose looks at the capture
 		run --vlan 4095 -- true|--vlan 4095: a VLAN has a number
 		run --mtu 9 -- true|--mtu 9: a network card takes
 		run --ipv6 --mtu 600 -- true|--mtu 600: IPv6 wants 1280
@@ -732,6 +736,7 @@ what_the_kernel_lacks_is_named() {
 	says "cannot make eth0.5: has the kernel CONFIG_VLAN_8021Q?"
 	lab 1 run --delay 1ms --append initcall_blacklist=netem_module_init -- true
 	says "has the kernel CONFIG_NET_SCH_NETEM?"
+	says "what a guest sends to itself is neither late nor lost"
 	lab 3 run --timeout 10 --append 8250.nr_uarts=0 -- sleep 100
 	says "has its kernel CONFIG_SERIAL_8250_CONSOLE?"
 }
