@@ -78,10 +78,10 @@ cut_power() {
 # The way from the number that rxe-kill-server and rxe-start-server have to the server; in a pair there is none.
 server_of() { echo "${servers[${1:-1} - 1]}"; }
 
-# Its power is off, or stays on since it has ended by itself: those who asked for that go on.
+# When its power is off those who asked for that go on.
 tell_it_is_off() {
 	local client
-	[[ ${ended[$1]-} != killed || -z ${running[${boot_of[$1]}]-} ]] || return 0
+	[[ -z ${running[${boot_of[$1]}]-} ]] || return 0
 	for client in ${cut_for[$1]-}; do
 		[[ -n ${ended[${client%:*}]-} ]] || tell "${client%:*}" "answer ${client#*:}"
 	done
@@ -284,7 +284,7 @@ handle_event() {
 	kill-server)
 		local server
 		server=$(server_of "$argument")
-		[[ -n ${ended[$server]-} ]] || cut_power "$server"
+		cut_power "$server"
 		cut_for[$server]+=" $guest:$argument"
 		tell_it_is_off "$server" ;;
 	start-server)

@@ -118,4 +118,11 @@ kill_guests() {
 kill_all() {
 	kill_guests
 	[[ -z $hub ]] || kill -KILL "$hub" 2>/dev/null || true
+	hub=
+}
+
+# Also if the run is interrupted: rxe-vm attach takes these FIFOs for a guest that runs.
+leave() {
+	kill_all
+	rm -f "$run"/{events,link,link.*} "$run"/*.{control,shell}.*
 }

@@ -132,6 +132,22 @@ hang_meets_its_deadline_and_is_lost() {
 	verdict_is lost
 }
 
+# Nothing that rxe-vm attach would take for a guest.
+an_interrupted_run_leaves_no_ways_in() {
+	local pid qemu status=0
+	start_endless_run
+	run=$(newest_run)
+	[[ -p $run/guest.control.in ]] || fail "there was no way in"
+	kill -TERM "$pid"
+	wait "$pid" || status=$?
+	((status == 143)) || fail "exit status $status"
+	is_gone "$qemu" || fail "QEMU still runs"
+	[[ -z $(find "$run" -type p) ]] || fail "left: $(find "$run" -type p)"
+	"$root/qemu-scripts/rxe-vm" attach "$run/guest" 2>"$work/message" && fail "it attaches to nothing"
+	grep "no guest runs in" "$work/message"
+	verdict_is lost
+}
+
 qemu_dies_with_the_lab() {
 	local pid qemu
 	start_endless_run
@@ -241,6 +257,20 @@ nvdimm_outlives_a_power_cut() {
 	[[ $stdout == "b'kept'" ]] || fail "'$stdout' was kept"
 }
 
+an_nvdimm_is_one_runs_at_a_time() {
+	local pid
+	mkfifo "$work/pipe"
+	"$root/qemu-scripts/rxe-vm" run --name "lab-$case_name-first" --pmem "$work/nvdimm:32M" -- \
+		sh -c 'echo started; exec sleep 1000' >"$work/pipe" 2>/dev/null &
+	pid=$!
+	read -r <"$work/pipe"
+	lab 2 run --pmem "$work/nvdimm" -- true
+	says "/nvdimm: another run uses it"
+	kill -TERM "$pid"
+	wait "$pid" || true
+	lab 0 run --pmem "$work/nvdimm" -- true
+}
+
 # As with a kernel that lacks a driver.
 missing_nvdimm_is_no_pass() {
 	lab 1 run --pmem 64M --append initcall_blacklist=nfit_init -- true
@@ -337,6 +367,22 @@ server_of_a_group_boots_again() {
 		fail "not each boot has its files"
 }
 
+# A command that ends by itself leaves its guest on.
+server_that_has_ended_loses_its_power_too() {
+	lab 0 group --server rxe-ready --client '
+		busybox ping -c 1 -W 20 server1 && rxe-kill-server 1 && ! busybox ping -c 1 -W 2 server1 &&
+		rxe-start-server 1 && busybox ping -c 1 -W 20 server1'
+	verdict_is pass
+	[[ -s $run/server1.2.console ]] || fail "no second boot"
+}
+
+server_that_fails_when_it_boots_again_fails() {
+	lab 1 group --server-share "$work" --server "mkdir $work/first && rxe-ready && exec sleep 1000" \
+		--client 'rxe-kill-server 1 && rxe-start-server 1'
+	verdict_is "fail: the command of server1 ended with status 1 before it was ready"
+	[[ -s $run/server1.2.console ]] || fail "no second boot"
+}
+
 # The client asks for the server as rxe-start-server does, and does not wait.
 server_that_boots_again_for_nobody_goes() {
 	lab 0 group --timeout 60 --server 'rxe-ready; exec sleep 1000' --client 'rxe-kill-server 1
@@ -393,11 +439,14 @@ what_cannot_be_started_again_is_told() {
 		rxe-start-server 1; echo "$?"
 		rxe-start-server 2; echo "$?"
 		rxe-kill-server x; echo "$?"
-		rxe-kill-server 1; rxe-kill-server 1; echo "$?"'
+		rxe-kill-server 1; rxe-kill-server 1; echo "$?"
+		rxe-start-server 1 & rxe-start-server 1; wait'
 	[[ $stdout == $'2\n2\n2\n0' ]] || fail "statuses: $stdout"
 	says "rxe-start-server: server1 has its power: rxe-kill-server 1 comes first"
 	says "rxe-start-server: '2': say 1 to 1"
 	says "rxe-kill-server: 'x': say 1 to 1"
+	# The one or the other.
+	says "rxe-start-server: another one waits for server 1"
 	lab 0 pair --server rxe-ready --client '! rxe-start-server 1'
 	says "this is not a client of a group"
 }
@@ -441,6 +490,10 @@ shell_is_attached_to_a_guest_that_runs() {
 	grep "no guest 'client9' runs in" "$work/message"
 	"$root/qemu-scripts/rxe-vm" attach "$run/client1" </dev/null 2>"$work/message" && fail "it attaches to no terminal"
 	grep "wants a terminal" "$work/message"
+	mkfifo "$run/client1.shell.end"
+	said=$(on_terminal '' attach "$run/client1")
+	rm "$run/client1.shell.end"
+	[[ $said == *"someone is attached to 'client1' already"* ]] || fail "it attaches twice: $said"
 	said=$(on_terminal $'echo "<$RXE_NAME $RXE_ROLE>"; touch /tmp/attached\nexit\n' attach "$run/client1")
 	echo "$said"
 	[[ $said == *"<client1 client>"* ]] || fail "no shell of client1"
@@ -831,6 +884,7 @@ cases=(
 	guest_killed_from_outside_is_lost
 	triple_fault_is_lost_and_named
 	hang_meets_its_deadline_and_is_lost
+	an_interrupted_run_leaves_no_ways_in
 	qemu_dies_with_the_lab
 	warning_of_the_kernel_is_a_splat
 	panic_of_the_kernel_is_a_splat
@@ -845,6 +899,7 @@ cases=(
 	server_that_does_not_end_fails
 	daemon_is_stopped
 	nvdimm_outlives_a_power_cut
+	an_nvdimm_is_one_runs_at_a_time
 	missing_nvdimm_is_no_pass
 	client_cuts_the_servers_power
 	group_knows_its_guests
@@ -853,6 +908,8 @@ cases=(
 	two_groups_run_at_once
 	group_has_the_status_of_its_first_client_that_fails
 	server_of_a_group_boots_again
+	server_that_has_ended_loses_its_power_too
+	server_that_fails_when_it_boots_again_fails
 	server_that_boots_again_for_nobody_goes
 	powers_of_a_group_fail
 	what_comes_before_the_copy_is_not_there_at_the_start
