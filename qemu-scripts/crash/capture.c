@@ -8,6 +8,8 @@
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "capture.h"
 
+#define PCAP_HEAD		24
+#define PCAP_RECORD_HEAD	16
 #define ETHERTYPE_IPV4	0x0800
 #define ETHERTYPE_IPV6	0x86dd
 #define ETHERTYPE_VLAN	0x8100
@@ -176,7 +178,7 @@ static bool read_transport(struct packet *packet, struct bytes rest)
 static void read_frame(struct capture *capture, const uint8_t *data, size_t length, double time,
 		       const uint8_t mac[6])
 {
-	struct packet packet = { .frame = capture->frames, .time = time };
+	struct packet packet = { .frame = capture->frames, .end = capture->bytes, .time = time };
 	struct bytes rest = { data, length };
 	const uint8_t *ethernet = take(&rest, 14), *tag, *head, *udp;
 	size_t head_length, datagram;
@@ -257,7 +259,7 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 	pcap_t *pcap;
 	int got;
 
-	*capture = (struct capture){ .path = path };
+	*capture = (struct capture){ .path = path, .bytes = PCAP_HEAD };
 	pcap = pcap_open_offline(path, why);
 	if (!pcap)
 		fail("%s is no capture: %s", path, why);
@@ -266,6 +268,7 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 		     pcap_datalink_val_to_name(pcap_datalink(pcap)));
 	while ((got = pcap_next_ex(pcap, &header, &data)) == 1) {
 		capture->frames++;
+		capture->bytes += PCAP_RECORD_HEAD + header->caplen;
 		time = header->ts.tv_sec + header->ts.tv_usec / 1e6;
 		if (capture->frames == 1)
 			first = time;
@@ -274,7 +277,8 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 		memcpy(kept, data, header->caplen);
 		read_frame(capture, kept, header->caplen, time - first, mac);
 	}
-	if (got != PCAP_ERROR_BREAK)
+	capture->half_frame = got != PCAP_ERROR_BREAK && feof(pcap_file(pcap));
+	if (got != PCAP_ERROR_BREAK && !capture->half_frame)
 		fail("%s ends in frame %u: %s", path, capture->frames + 1, pcap_geterr(pcap));
 	pcap_close(pcap);
 }

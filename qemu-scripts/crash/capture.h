@@ -17,6 +17,7 @@ struct address {
 
 struct packet {
 	unsigned int frame;	/* number in the capture, from 1, as Wireshark counts */
+	uint64_t end;		/* of its frame, in bytes of the capture */
 	double time;		/* in seconds, since the first frame */
 	struct address from, to;
 	uint16_t port;		/* UDP source port */
@@ -42,12 +43,17 @@ struct capture {
 	const char *path;
 	LIST(struct packet) packets;
 	unsigned int frames;
+	uint64_t bytes;		/* all of them */
 	unsigned int broken;	/* packets with a wrong ICRC, or too short: a target drops them */
+	bool half_frame;	/* left out at the end */
 };
 
 /*
  * Read @path, the capture of the end that has the MAC address @mac.  Ends the program, with the
  * number of the frame, if a RoCE packet cannot be read.  What has another protocol is passed over.
+ *
+ * QEMU records a frame before it passes it on.  If it is killed then, the last frame may be half
+ * written: nobody has got it, so it is left out.
  */
 void capture_read(struct capture *capture, const char *path, const uint8_t mac[6]);
 

@@ -113,6 +113,13 @@ static size_t page_length(const struct content *content, uint64_t page)
 	return left < PAGE ? left : PAGE;
 }
 
+static void want(const struct checker *checker, struct slot *slot, uint32_t word, int32_t position)
+{
+	uint64_t value = model_value(checker->history, word, position);
+
+	memcpy(slot->wanted + checker->history->words.v[word].offset, &value, WORD);
+}
+
 static void open_slot(struct checker *checker, struct slot *slot, unsigned int number)
 {
 	const struct content *content = checker->content;
@@ -138,6 +145,8 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	slot->map = mmap(NULL, content->size, PROT_READ | PROT_WRITE, MAP_SHARED, slot->image_fd, 0);
 	if (slot->wanted == MAP_FAILED || slot->map == MAP_FAILED)
 		fail_errno("%s: mmap", slot->image);
+	for (uint32_t w = 0; w < history->words.n; w++)
+		want(checker, slot, w, START);
 	/* By write(2), so that a full disk is an error and no signal. */
 	for (size_t i = 0; i < slot->pages.n; i++)
 		write_file(slot->image, slot->image_fd,
@@ -146,13 +155,6 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	if (fstat(slot->image_fd, &st))
 		fail_errno("%s", slot->image);
 	slot->blocks = st.st_blocks;
-}
-
-static void want(const struct checker *checker, struct slot *slot, uint32_t word, int32_t position)
-{
-	uint64_t value = model_value(checker->history, word, position);
-
-	memcpy(slot->wanted + checker->history->words.v[word].offset, &value, WORD);
 }
 
 /* What the checker may have done to its file is undone, too. */

@@ -76,6 +76,7 @@ struct run {
 	struct memory memory;
 	struct capture capture;
 	struct content start;
+	struct before before;
 	struct history history;
 	struct model model;
 };
@@ -152,6 +153,28 @@ static void parse(struct options *o, int argc, char **argv)
 		fail("--lose takes neither a checker nor --replay nor --cuts");
 }
 
+/* In a group an initiator may have come before the copy of the NVDIMM was made: see struct before. */
+static void read_before(struct run *run)
+{
+	const char *booted = xasprintf("%s/server.pmem0.boot", run->folder);
+	const char *copied = xasprintf("%s/server.pmem0.copied", run->folder);
+	struct content content;
+	FILE *file;
+
+	content_map(&run->start, xasprintf("%s/server.pmem0.start", run->folder), &run->memory);
+	run->before = (struct before){ .ready = run->start.bytes };
+	if (access(booted, F_OK))
+		return;
+	content_map(&content, booted, &run->memory);
+	run->before.booted = content.bytes;
+	file = fopen(copied, "r");
+	if (!file)
+		fail_errno("%s", copied);
+	if (fscanf(file, "%" SCNu64, &run->before.copied) != 1)
+		fail("%s: not understood", copied);
+	fclose(file);
+}
+
 static void read_run(struct run *run, const struct options *o)
 {
 	run->folder = o->run;
@@ -163,8 +186,8 @@ static void read_run(struct run *run, const struct options *o)
 		fail("%s has no server.pmem0.start: the server was never ready", o->run);
 	memory_read(&run->memory, xasprintf("%s/server.memory", o->run));
 	capture_read(&run->capture, xasprintf("%s/server.pcap", o->run), run->memory.mac);
-	content_map(&run->start, xasprintf("%s/server.pmem0.start", o->run), &run->memory);
-	history_read(&run->history, &run->capture, &run->memory, run->start.bytes);
+	read_before(run);
+	history_read(&run->history, &run->capture, &run->memory, &run->before);
 	model_init(&run->model, &run->history, o->order, o->seed);
 }
 
@@ -201,6 +224,8 @@ static void count_requests(const struct run *run)
 	if (run->capture.broken)
 		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
 		       run->capture.broken);
+	if (run->capture.half_frame)
+		puts("note: the capture ends in the middle of a frame, as its guest was killed: this frame is left out");
 }
 
 /* Ranges of words, some of which are printed. */

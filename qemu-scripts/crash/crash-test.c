@@ -43,6 +43,8 @@ static struct {
 	uint16_t port;
 } net;
 
+static struct before before;
+
 static char *in_folder(const char *name)
 {
 	return xasprintf("%s/%s", net.folder, name);
@@ -55,6 +57,7 @@ static void begin(void)
 	FILE *file;
 
 	memset(&net, 0, sizeof(net));
+	memset(&before, 0, sizeof(before));
 	strcpy(net.folder, "/tmp/crash-test.XXXXXX");
 	if (!mkdtemp(net.folder))
 		exit(1);
@@ -221,7 +224,7 @@ static void nak(uint32_t psn, uint8_t syndrome) { answer(ROCE_RC_ACK, psn, syndr
 
 static struct memory memory;
 static struct capture capture;
-static struct content content;
+static struct content content, boot;
 static struct history history;
 static struct model model;
 
@@ -233,7 +236,8 @@ static void load(enum order order)
 	memory_read(&memory, in_folder("server.memory"));
 	capture_read(&capture, in_folder("server.pcap"), memory.mac);
 	content_map(&content, in_folder("server.pmem0.start"), &memory);
-	history_read(&history, &capture, &memory, content.bytes);
+	before.ready = content.bytes;
+	history_read(&history, &capture, &memory, &before);
 	model_init(&model, &history, order, 1);
 }
 
@@ -807,12 +811,74 @@ TEST_F(run, a_qp_used_again_is_an_error)
 	EXPECT_ERROR("a QP used again cannot be followed");
 }
 
-TEST_F(run, a_capture_cut_short_is_an_error)
+/* What the device holds when the target boots, or is ready: the first words, as digits. */
+static void hold(const char *name, const char *words)
+{
+	static uint8_t bytes[DEVICE];
+	FILE *file = fopen(in_folder(name), "w");
+
+	for (size_t i = 0; words[i]; i++)
+		memset(bytes + i * 8, words[i] - '0', 8);
+	fwrite(bytes, DEVICE, 1, file);
+	fclose(file);
+}
+
+/*
+ * The copy is made when the first of two requests has come.  What the target stored itself until it was
+ * ready stays: word 1.
+ */
+TEST_F(run, what_came_before_the_copy_is_told_from_what_was_there)
+{
+	write_word(1, 0, 7);
+	before.copied = ftell(net.pcap);
+	write_word(2, 1, 9);
+	hold("server.pmem0.start", "75");
+	hold("server.pmem0.boot", "34");
+	load(ORDER_SPEC);
+	EXPECT_STATES(2, 2, "75 79");
+	content_map(&boot, in_folder("server.pmem0.boot"), &memory);
+	before.booted = boot.bytes;
+	load(ORDER_SPEC);
+	EXPECT_STATES(0, 2, "35");
+	EXPECT_STATES(1, 2, "35 75");
+	EXPECT_STATES(2, 2, "35 39 75 79");
+	/* A byte less, and the request came behind the copy. */
+	before.copied--;
+	load(ORDER_SPEC);
+	EXPECT_STATES(2, 2, "75 79");
+	unlink(in_folder("server.pmem0.boot"));
+}
+
+/* The head of a capture, of the record of a frame; a frame whose length is senseless is none that was cut short. */
+#define PCAP_HEAD	24
+#define RECORD_HEAD	16
+
+TEST_F(run, half_a_frame_at_the_end_is_left_out)
+{
+	long whole, end;
+
+	write_word(1, 0, 1);
+	whole = ftell(net.pcap);
+	write_word(2, 1, 1);
+	end = ftell(net.pcap);
+	load(ORDER_SPEC);
+	EXPECT_EQ(false, capture.half_frame);
+	EXPECT_EQ(2, capture.frames);
+	while (--end > whole) {
+		if (truncate(in_folder("server.pcap"), end))
+			exit(1);
+		load(ORDER_SPEC);
+		EXPECT_EQ(true, capture.half_frame);
+		EXPECT_EQ(1, capture.frames);
+		EXPECT_STATES(1, 2, "00 10");
+	}
+}
+
+TEST_F(run, a_damaged_capture_is_an_error)
 {
 	write_word(1, 0, 1);
-	fflush(net.pcap);
-	if (ftruncate(fileno(net.pcap), 60))
-		exit(1);
+	fseek(net.pcap, PCAP_HEAD + RECORD_HEAD / 2, SEEK_SET);
+	put32(net.pcap, UINT32_MAX);
 	EXPECT_ERROR("server.pcap ends in frame 1");
 }
 

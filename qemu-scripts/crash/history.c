@@ -652,16 +652,31 @@ static void enlarge_table(struct history *history)
 		history->table[slot_of(history, history->words.v[w].offset)] = w;
 }
 
-static uint32_t add_word(struct history *history, uint64_t offset)
+/* Of a word that nobody has stored to, before @request does so. */
+static uint64_t value_before(const struct history *history, const struct request *request,
+			     uint64_t offset)
+{
+	const struct before *before = history->before;
+	bool early = before->booted && request->packet->end <= before->copied;
+	uint64_t value;
+
+	memcpy(&value, (early ? before->booted : before->ready) + offset, WORD);
+	return value;
+}
+
+/* The word at @offset, which @request stores to. */
+static uint32_t add_word(struct history *history, const struct request *request, uint64_t offset)
 {
 	size_t slot;
 
 	enlarge_table(history);
 	slot = slot_of(history, offset);
 	if (history->table[slot] == NEVER) {
-		struct word word = { .offset = offset, .last = NEVER };
+		struct word word = {
+			.offset = offset, .start = value_before(history, request, offset),
+			.last = NEVER,
+		};
 
-		memcpy(&word.start, history->start + offset, WORD);
 		history->table[slot] = history->words.n;
 		*list_add(&history->words) = word;
 	}
@@ -677,7 +692,8 @@ static uint64_t newest_value(const struct history *history, const struct word *w
 static void store(struct history *history, uint32_t request, uint64_t place, const uint8_t *bytes,
 		  size_t length, open_words *open)
 {
-	uint32_t w = add_word(history, place & ~(uint64_t)(WORD - 1));
+	uint32_t w = add_word(history, &history->requests.v[request],
+			      place & ~(uint64_t)(WORD - 1));
 	struct word *word = &history->words.v[w];
 	struct update update = {
 		.word = w, .request = request, .value = newest_value(history, word),
@@ -724,7 +740,7 @@ static void store_atomic(struct history *history, uint32_t index, open_words *op
 	if (!region_run(request->region, request->va, WORD, 0, &va, &run, &place) || run != WORD ||
 	    place % WORD)
 		return;
-	w = add_word(history, place);
+	w = add_word(history, request, place);
 	old = request->answer ? request->answer->original :
 	      le64toh(newest_value(history, &history->words.v[w]));
 	new = packet->opcode == ROCE_RC_FETCH_ADD ? old + packet->swap_or_add :
@@ -853,12 +869,12 @@ static void sort_by_word(struct history *history)
 }
 
 void history_read(struct history *history, const struct capture *capture,
-		  const struct memory *memory, const uint8_t *start)
+		  const struct memory *memory, const struct before *before)
 {
 	struct matching matching = { };
 	open_words *open;
 
-	*history = (struct history){ .capture = capture, .memory = memory, .start = start };
+	*history = (struct history){ .capture = capture, .memory = memory, .before = before };
 	matching.flow_of = xcalloc(capture->packets.n, sizeof(*matching.flow_of));
 	refuse_others(history);
 	sort_packets(history, &matching);

@@ -70,10 +70,22 @@ struct word {
 	uint32_t first, n;		/* in history.of_words */
 };
 
+/*
+ * What the device held before the first request came.  @ready is a copy of when the target was ready.
+ * An initiator that does not wait for that may be there before the copy is made.  Requests that came
+ * before the capture had @copied bytes may be in the copy already: a word that they store to held
+ * before what it held in @booted, when the target booted.
+ */
+struct before {
+	const uint8_t *ready;
+	const uint8_t *booted;		/* NULL: nobody could come too early */
+	uint64_t copied;
+};
+
 struct history {
 	const struct capture *capture;
 	const struct memory *memory;
-	const uint8_t *start;		/* the device's content */
+	const struct before *before;
 	LIST(struct flow) flows;
 	LIST(struct request) requests;	/* in the order in which they came */
 	LIST(struct update) updates;	/* the same */
@@ -86,7 +98,7 @@ struct history {
 
 /* Ends the program if something cannot be followed, and says where. */
 void history_read(struct history *history, const struct capture *capture,
-		  const struct memory *memory, const uint8_t *start);
+		  const struct memory *memory, const struct before *before);
 
 /* The word at @offset, or NEVER. */
 uint32_t history_word(const struct history *history, uint64_t offset);

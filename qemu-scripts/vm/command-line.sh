@@ -49,7 +49,9 @@ side, --server2-mem for one guest; this is so for each of these options:
                       it is made; a blank NVDIMM becomes device DAX
   --share DIR         a folder of the host that the guest may write to
   --delay TIME        delay what the guest sends, for example by 1ms
-  --loss PERCENT      lose packets that the guest sends, by chance, for example 1%
+  --loss PERCENT      lose packets that the guest sends, by chance, for example 1%:
+                      different ones in each run.  Neither option is for what the
+                      guest sends to itself
   --append ARGS       more kernel parameters
   --qemu ARGS         more arguments of QEMU, words quoted as in a shell
 
@@ -71,7 +73,10 @@ Options of the run:
   --kill-server=lose[:SEED]
                       also leave in the server's NVDIMM only what a power failure
                       may leave: Documentation/crash-model.rst (a pair needs
-                      --server-pmem FILE:SIZE)
+                      --server-pmem FILE:SIZE).  SEED (by chance, if not given) decides
+                      what: for the B-th boot of the N-th server it is
+                      SEED + 8 (B - 1) + N - 1, as printed.  It repeats the losses of
+                      one recording, not the run itself
 
 Exit status: 0 pass, 1 fail (or what the command ended with), 4 skip, 3 lost: a
 guest died or missed its deadline, 5 the kernel is in trouble (oops, WARNING,
@@ -114,7 +119,7 @@ check_option() {
 	kernel | append) ;;
 	qemu) quoted_words "$2" >/dev/null || die "--qemu $2: a quote is not closed" ;;
 	delay) [[ $2 =~ ^[0-9]+(us|ms|s)$ ]] || die "--delay $2: say for example 500us or 1ms" ;;
-	loss) [[ $2 =~ ^[0-9]+(\.[0-9]+)?%$ ]] || die "--loss $2: say for example 1%" ;;
+	loss) [[ $2 =~ ^([0-9]{1,2}(\.[0-9]+)?|100)%$ ]] || die "--loss $2: say for example 1%" ;;
 	rdma-core) [[ -e $2/lib/libibverbs.so ]] || die "--rdma-core $2: no build of rdma-core is there" ;;
 	mem) megabytes "$2" >/dev/null ;;
 	cpus) [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--cpus $2: not a number of CPUs" ;;
@@ -197,7 +202,10 @@ parse_command_line() {
 	[[ -z $ipv6 || ${mtu:-1500} -ge 1280 ]] || die "--mtu $mtu: IPv6 wants 1280 or more"
 	name_guests "$@"
 	distribute_options
+	check_server_end
 	check_pmem
+	[[ -z ${option[guest.delay]-}${option[guest.loss]-} ]] ||
+		note "--delay, --loss: what a guest sends to itself is neither late nor lost"
 	find_terminal
 	name=${name:-$mode}
 	timeout=${timeout:-300}
@@ -277,6 +285,11 @@ distribute_options() {
 		done
 		((found)) || die "--$whose-${given_keys[i]}: there is no $whose"
 	done
+}
+
+check_server_end() {
+	[[ $server_end == self ]] || ((${#servers[@]})) || die "--$server_end-server: there is no server"
+	[[ -z $lose || -n $capture ]] || die "--kill-server=lose looks at the capture: leave out --no-capture"
 }
 
 # A file is the NVDIMM of one guest; and what takes from it wants one.

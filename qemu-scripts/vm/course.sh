@@ -78,10 +78,10 @@ cut_power() {
 # The way from the number that rxe-kill-server and rxe-start-server have to the server; in a pair there is none.
 server_of() { echo "${servers[${1:-1} - 1]}"; }
 
-# Its power is off, or stays on since it has ended by itself: those who asked for that go on.
+# When its power is off those who asked for that go on.
 tell_it_is_off() {
 	local client
-	[[ ${ended[$1]-} != killed || -z ${running[${boot_of[$1]}]-} ]] || return 0
+	[[ -z ${running[${boot_of[$1]}]-} ]] || return 0
 	for client in ${cut_for[$1]-}; do
 		[[ -n ${ended[${client%:*}]-} ]] || tell "${client%:*}" "answer ${client#*:}"
 	done
@@ -112,6 +112,7 @@ boot_again() {
 server_ready() {
 	ready[$1]=1
 	keep_pmem "$1" .start
+	note_copied "$1"
 	if [[ -n ${asked_by[$1]-} ]]; then
 		tell "${asked_by[$1]}" "answer ${number[$1]}"
 		unset "asked_by[$1]"
@@ -131,6 +132,10 @@ let_clients_go() {
 
 # Of a server's persistent memory crash-states wants what was there before the client's first request,
 # and what is there at the end: server.pmem0.start and server.pmem0; of a group, under the name of each boot.
+#
+# In a group, clients do not wait for a server that boots again, and servers for no other one: requests may come before
+# the first of these copies is made.  So .boot has what was there when the guest booted, and .copied how many bytes of
+# the capture may be older than .start.
 keep_pmem() {
 	local spec file to=$run/${boot_of[$1]}.pmem0$2
 	spec=$(first_pmem "$1")
@@ -138,6 +143,12 @@ keep_pmem() {
 	file=$(pmem_path "$1" 0 "$spec")
 	[[ ! -e $file || $file -ef $to ]] || cp --sparse=always --reflink=auto "$file" "$to" ||
 		note "cannot keep $to: crash-states cannot look at this run"
+}
+
+note_copied() {
+	local start=$run/${boot_of[$1]}.pmem0.start capture=$run/${boot_of[$1]}.pcap
+	[[ $mode != group || ! -e $start || ! -e $capture ]] ||
+		stat -c %s "$capture" >"${start%start}copied"
 }
 
 # recording_of SERVER: the folder that crash-states takes for a run; each boot of a group's server has one.
@@ -148,21 +159,21 @@ recording_of() {
 		return
 	fi
 	mkdir -p "$run/$boot.recording"
-	for file in pcap memory pmem0.start pmem0; do
+	for file in pcap memory pmem0{.boot,.start,.copied,}; do
 		[[ ! -e $run/$boot.$file ]] || ln -sf "../$boot.$file" "$run/$boot.recording/server.$file"
 	done
 	echo "$run/$boot.recording"
 }
 
-# QEMU's end has not lost what a power failure loses.
-declare -i losses=0
+# QEMU's end has not lost what a power failure loses.  Each boot has a seed of its own, whatever the order in which they
+# end.
 lose_words() {
 	local recording
+	local -i seed=$((lose + max_guests * (boots[$1] - 1) + number[$1] - 1))
 	[[ -n $lose && -n ${ready[$1]-} ]] || return 0
 	recording=$(recording_of "$1")
-	"$crash_states" --lose "$(pmem_path "$1" 0 "$(first_pmem "$1")")" --seed $((lose + losses)) "$recording" \
+	"$crash_states" --lose "$(pmem_path "$1" 0 "$(first_pmem "$1")")" --seed "$seed" "$recording" \
 		>"$recording/lost" 2>&1 || conclude fail 1 "$(<"$recording/lost")"
-	losses+=1
 	case $mode in
 	pair) note "$(<"$recording/lost")" ;;
 	*) note "$1: $(<"$recording/lost")" ;;
@@ -273,7 +284,7 @@ handle_event() {
 	kill-server)
 		local server
 		server=$(server_of "$argument")
-		[[ -n ${ended[$server]-} ]] || cut_power "$server"
+		cut_power "$server"
 		cut_for[$server]+=" $guest:$argument"
 		tell_it_is_off "$server" ;;
 	start-server)

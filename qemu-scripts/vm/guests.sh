@@ -42,6 +42,7 @@ start_guest() {
 	((n == 1)) || boot=$guest.$n
 	boots[$guest]=$n boot_of[$guest]=$boot
 	compose_qemu "$guest" "$boot"
+	[[ $mode.${side[$guest]} != group.server ]] || keep_pmem "$guest" .boot
 	write_env "$guest" "$boot" >"$run/$boot.env"
 	touch "$run/$boot.stdout" "$run/$boot.stderr" "$run/$boot.console"
 	mkfifo "$run/$boot.control.in" "$run/$boot.shell".{in,out}
@@ -117,4 +118,11 @@ kill_guests() {
 kill_all() {
 	kill_guests
 	[[ -z $hub ]] || kill -KILL "$hub" 2>/dev/null || true
+	hub=
+}
+
+# Also if the run is interrupted: rxe-vm attach takes these FIFOs for a guest that runs.
+leave() {
+	kill_all
+	rm -f "$run"/{events,link,link.*} "$run"/*.{control,shell}.*
 }

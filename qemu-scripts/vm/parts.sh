@@ -22,8 +22,17 @@ declare -A image=() initramfs=() modules=()	# of each guest
 
 find_parts() {
 	local guest program kernel
-	for program in "$qemu_program" setpriv cpio busybox depmod flock; do
-		PATH=$PATH:/usr/sbin:/sbin type -P "$program" >/dev/null ||
+	# The last ones are for the guests, which have the host's programs.
+	local -a programs=("$qemu_program" setpriv cpio busybox depmod flock rdma)
+	for guest in "${guests[@]}"; do
+		[[ -z ${option[$guest.pmem]-} ]] || programs+=(ndctl)
+		[[ -z ${option[$guest.delay]-}${option[$guest.loss]-} ]] || programs+=(tc)
+		# Else the guest would take the host's, and who chooses a series wants no other one.
+		[[ -z ${RDMA_CORE-} || -n ${option[$guest.rdma-core]-} || -e $root/$rdma_core_folder/lib/libibverbs.so ]] ||
+			die "there is no $root/$rdma_core_folder: run \`make rdma-core RDMA_CORE=$RDMA_CORE\`"
+	done
+	for program in "${programs[@]}"; do
+		PATH=$root/build/iproute2/bin:$PATH:/usr/sbin:/sbin type -P "$program" >/dev/null ||
 			die "there is no $program: install it by \`make deps\` ($("$root/scripts/deps" packages "${program/#"$qemu_program"/qemu-system-x86_64}"))"
 	done
 	for guest in "${guests[@]}"; do

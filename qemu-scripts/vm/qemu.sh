@@ -75,6 +75,16 @@ pmem_path() {
 	esac
 }
 
+# Until this run ends no other one shall write to it.  What had it before may be about to end.
+declare -A locked=()	# file -> file descriptor
+lock_pmem() {
+	local fd
+	[[ -z ${locked[$1]-} ]] || return 0
+	exec {fd}<"$1"
+	flock -w 5 "$fd" || (($? != 1)) || die "--pmem $1: another run uses it"
+	locked[$1]=$fd
+}
+
 # add_pmem GUEST SPEC: one more NVDIMM.
 add_pmem() {
 	local file
@@ -82,6 +92,7 @@ add_pmem() {
 	size=$(pmem_size "$2")
 	file=$(pmem_path "$1" "$pmems" "$2")
 	[[ -e $file ]] || truncate -s "${size}M" "$file" || die "--pmem $2: cannot make $file"
+	lock_pmem "$(readlink -f "$file")"
 	qemu+=(
 		-object "memory-backend-file,id=pmem$pmems,mem-path=$(value "$(readlink -f "$file")"),size=${size}M,share=on"
 		-device "nvdimm,memdev=pmem$pmems,id=nvdimm$pmems"

@@ -47,6 +47,7 @@ why_not_up() {
 		return 1
 	fi
 	never_up[$1]="$said (\`rxe-vm kconfig\` prints what a guest's kernel needs)"
+	[[ -n ${modules[${1%%.*}]} ]] || never_up[$1]+="; no modules of it were found"
 }
 
 # silence BOOT: a word more on a guest that has not said anything.

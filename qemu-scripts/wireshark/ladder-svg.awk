@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What ladder.awk tells, as an SVG picture.  -v first=N -v last=N: only these packets.  -v cut=FRAME: the power
-# fails at the end.
+# What ladder.awk tells, as an SVG picture.  -v first=N -v last=N: only these packets.  -v cut=FRAME -v power=SIDE:
+# that side's power fails at the end.
 
 BEGIN {
 	FS = "\t"
@@ -18,6 +18,9 @@ NR == 1 {
 	ends = NF / 2
 	for (i = 1; i <= ends; i++)
 		name[i] = $(2 * i - 1) " " $(2 * i)
+	for (i = 1; i <= ends; i++)
+		if (index(power ".", $(2 * i - 1) ".") == 1)
+			fails = i
 	if (ends > 2)
 		RIGHT = LEFT + (ends - 1) * 330
 	next
@@ -37,9 +40,10 @@ END {
 	for (i = 1; i <= rows; i++)
 		packet(row[i], TOP + i * ROW)
 	if (cut != "") {
-		line(RIGHT - 12, bottom - 12, RIGHT + 12, bottom + 12, colour["gone"], "")
-		line(RIGHT - 12, bottom + 12, RIGHT + 12, bottom - 12, colour["gone"], "")
-		text(RIGHT + 18, bottom + 4, "start", colour["gone"], "the power fails (frame " cut " of server.pcap)")
+		x = x_of(fails)
+		line(x - 12, bottom - 12, x + 12, bottom + 12, colour["gone"], "")
+		line(x - 12, bottom + 12, x + 12, bottom - 12, colour["gone"], "")
+		text(RIGHT + 18, bottom + 4, "start", colour["gone"], "the power fails (frame " cut " of " power ".pcap)")
 	}
 	text(LEFT, bottom + 22, "start", "#666", "Not to scale; times in ms, of departure.  " \
 		"Lost: it came to the guest's card, and the guest acts as if it had not.")

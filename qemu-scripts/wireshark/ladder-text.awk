@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What ladder.awk tells, as text for a terminal.  -v first=N -v last=N: only these packets.  -v cut=FRAME: the
-# power fails at the end.
+# What ladder.awk tells, as text for a terminal.  -v first=N -v last=N: only these packets.  -v cut=FRAME
+# -v power=SIDE: that side's power fails at the end.
 
 BEGIN {
 	FS = "\t"
@@ -11,6 +11,10 @@ BEGIN {
 
 NR == 1 {
 	ends = NF / 2
+	sub(/\..*/, "", power)
+	for (i = 1; i <= ends; i++)
+		if ($(2 * i - 1) == power)
+			fails = i
 	if (ends == 2)
 		printf "%5s %12s  %-*s%*s\n", "#", "ms", WIDTH / 2, $1 " " $2, WIDTH / 2 + 2, $3 " " $4
 	else {
@@ -86,6 +90,8 @@ function verdict() {
 }
 
 END {
-	if (cut != "" && NR)
+	if (cut != "" && ends == 2)
 		printf "%20s  %*s\n", "", WIDTH + 2, "the power fails X"
+	else if (cut != "" && NR)
+		printf "%20s%*sX  the power fails\n", "", (fails - 1) * (GAP + 1), ""
 }

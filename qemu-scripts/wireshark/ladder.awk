@@ -2,8 +2,8 @@
 #
 # Finds out what became of each packet of the RC connections in a capture, or in the captures of all ends of a link.
 # `ladder` calls it, with -v ends="NAME ADDRESS NAME ADDRESS ..." if there are captures of all ends, in the order of
-# columns, and -v cut=FRAME -v lost=FRAMES if the server's power fails after that frame of its capture and these
-# frames of it are lost.
+# columns, and -v power=SIDE -v cut=FRAME -v lost=FRAMES if that side's power fails after that frame of its capture and
+# these frames of it are lost.
 #
 # Input, one line for each packet of each capture:
 #
@@ -63,7 +63,7 @@ ends != "" && (!columns && find_columns() || name_at[$3] != guest($1) && name_at
 	if (!($1 in booted))
 		booted[$1] = ++sides
 	side_name[booted[$1]] = $1
-	frame[guest($1), packet[key]] = $16
+	frame[$1, packet[key]] = $16
 }
 
 END {
@@ -299,9 +299,9 @@ function cut_power(	list, gone, i) {
 	for (i = split(lost, list, ","); i; i--)
 		gone[list[i]]
 	for (n = 1; n <= packets; n++) {
-		if (!(("server", order[n]) in frame) || frame["server", order[n]] + 0 > cut)
+		if (!((power, order[n]) in frame) || frame[power, order[n]] + 0 > cut)
 			left_out[n]
-		else if (frame["server", order[n]] in gone)
+		else if (frame[power, order[n]] in gone)
 			judge(n, "gone", "lost with the power")
 	}
 }

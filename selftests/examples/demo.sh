@@ -97,7 +97,7 @@ echo "Each append is one post of four requests: WRITE record, FLUSH, ATOMIC WRIT
 
 step "Two guests boot, and the initiator appends lines of MAINTAINERS to the target's log: $records, and some more"
 status=0
-log_pair append "$serve_log" "$(until_power_fails "$(append_lines "$text" $((records + spare)) "$records")")" \
+log_pair append $RANDOM "$serve_log" "$(until_power_fails "$(append_lines "$text" $((records + spare)) "$records")")" \
 	2>&1 | tee "$folder/append" | sed -u '/^remote-log-append: /d; /^rxe-vm: fail: /d' || status=$?
 ((status == 1)) || die "the initiator did not lose its target"
 grep -q "the power failure took" "$folder/append" || die "the power cut took nothing, and does not say why"

@@ -23,11 +23,11 @@ until_power_fails() {
 	printf "bash -c '%s 2>&1 | { read -r && read -r && rxe-kill-server; cat; }; exit \${PIPESTATUS[0]}'" "$1"
 }
 
-# log_pair NAME TARGET INITIATOR: the commands of two guests; the target's power is cut when the initiator
-# has ended, at the latest, and takes what a power failure may take, by chance.
+# log_pair NAME SEED TARGET INITIATOR: the commands of two guests; the target's power is cut when the initiator
+# has ended, at the latest, and takes what a power failure may take, which SEED decides.
 log_pair() {
-	"$root/qemu-scripts/rxe-vm" pair --name "$1" --kill-server="lose:$RANDOM" --server-pmem "$work/nvdimm:64M" \
-		--client-share "$work" --server "$2" --client "$3"
+	"$root/qemu-scripts/rxe-vm" pair --name "$1" --kill-server="lose:$2" --server-pmem "$work/nvdimm:64M" \
+		--client-share "$work" --server "$3" --client "$4"
 }
 
 # log_recovery NAME COMMAND: in the target's guest, after that

@@ -12,7 +12,7 @@ serve_replica='exec remote-log-target "$RXE_ADDR" /dev/dax0.0'
 # rxe-kill-server N in it cuts a target's power, the end of it that of all; each takes what a power failure may take.
 replicas_group() {
 	local n
-	local -a options=(--name "$1" --timeout $((${LONG:-0} ? 3600 : 600)) --mem 512M --kill-server="lose:$3" --client-share "$work")
+	local -a options=(--name "$1" --timeout 600 --mem 512M --kill-server="lose:$3" --client-share "$work")
 	for ((n = 1; n <= $2; n++)); do
 		options+=(--server "$4" "--server$n-pmem" "$work/nvdimm$n:16M")
 	done

@@ -72,6 +72,14 @@ words_and_folder_are_those_of_the_caller() {
 	[[ $stdout == "$work/a  b|it's||a  \"b\"|\$HOME|" ]]
 }
 
+# As where /bin is /usr/bin by another name.
+path_without_bin_is_enough() {
+	local path
+	hide
+	PATH=$path lab 0 run -- sh -c 'echo "$PATH"'
+	[[ $stdout == *"$path"* && :$stdout: != *:/bin:* ]] || fail "it is $stdout"
+}
+
 unknown_command_is_the_shells_127() {
 	lab 127 run -- no-such-program
 	says 'no-such-program: not found'
@@ -121,6 +129,22 @@ triple_fault_is_lost_and_named() {
 hang_meets_its_deadline_and_is_lost() {
 	lab 3 run --timeout 10 -- sleep 1000
 	says deadline
+	verdict_is lost
+}
+
+# Nothing that rxe-vm attach would take for a guest.
+an_interrupted_run_leaves_no_ways_in() {
+	local pid qemu status=0
+	start_endless_run
+	run=$(newest_run)
+	[[ -p $run/guest.control.in ]] || fail "there was no way in"
+	kill -TERM "$pid"
+	wait "$pid" || status=$?
+	((status == 143)) || fail "exit status $status"
+	is_gone "$qemu" || fail "QEMU still runs"
+	[[ -z $(find "$run" -type p) ]] || fail "left: $(find "$run" -type p)"
+	"$root/qemu-scripts/rxe-vm" attach "$run/guest" 2>"$work/message" && fail "it attaches to nothing"
+	grep "no guest runs in" "$work/message"
 	verdict_is lost
 }
 
@@ -233,6 +257,20 @@ nvdimm_outlives_a_power_cut() {
 	[[ $stdout == "b'kept'" ]] || fail "'$stdout' was kept"
 }
 
+an_nvdimm_is_one_runs_at_a_time() {
+	local pid
+	mkfifo "$work/pipe"
+	"$root/qemu-scripts/rxe-vm" run --name "lab-$case_name-first" --pmem "$work/nvdimm:32M" -- \
+		sh -c 'echo started; exec sleep 1000' >"$work/pipe" 2>/dev/null &
+	pid=$!
+	read -r <"$work/pipe"
+	lab 2 run --pmem "$work/nvdimm" -- true
+	says "/nvdimm: another run uses it"
+	kill -TERM "$pid"
+	wait "$pid" || true
+	lab 0 run --pmem "$work/nvdimm" -- true
+}
+
 # As with a kernel that lacks a driver.
 missing_nvdimm_is_no_pass() {
 	lab 1 run --pmem 64M --append initcall_blacklist=nfit_init -- true
@@ -329,6 +367,22 @@ server_of_a_group_boots_again() {
 		fail "not each boot has its files"
 }
 
+# A command that ends by itself leaves its guest on.
+server_that_has_ended_loses_its_power_too() {
+	lab 0 group --server rxe-ready --client '
+		busybox ping -c 1 -W 20 server1 && rxe-kill-server 1 && ! busybox ping -c 1 -W 2 server1 &&
+		rxe-start-server 1 && busybox ping -c 1 -W 20 server1'
+	verdict_is pass
+	[[ -s $run/server1.2.console ]] || fail "no second boot"
+}
+
+server_that_fails_when_it_boots_again_fails() {
+	lab 1 group --server-share "$work" --server "mkdir $work/first && rxe-ready && exec sleep 1000" \
+		--client 'rxe-kill-server 1 && rxe-start-server 1'
+	verdict_is "fail: the command of server1 ended with status 1 before it was ready"
+	[[ -s $run/server1.2.console ]] || fail "no second boot"
+}
+
 # The client asks for the server as rxe-start-server does, and does not wait.
 server_that_boots_again_for_nobody_goes() {
 	lab 0 group --timeout 60 --server 'rxe-ready; exec sleep 1000' --client 'rxe-kill-server 1
@@ -346,7 +400,38 @@ powers_of_a_group_fail() {
 			$append /etc/services 20 $work/acknowledged"
 	[[ $stdout == *"the log holds 20 records"* ]] || fail "server2's log is gone"
 	(($(grep -c 'server2: the power failure took .* words' <<<"$stderr") == 2)) || fail "not two power failures of server2"
-	says "server1: the power failure took"
+	# The seeds are those of the boots, whichever ends first.
+	[[ $(grep -o 'server[12]: the power failure took\|(seed [0-9]*)' <<<"$stderr" | paste -d ' ' - - | sort -V) == \
+		$'server1: the power failure took (seed 5)\nserver2: the power failure took (seed 6)\nserver2: the power failure took (seed 14)' ]] ||
+		fail "the seeds of the power failures"
+}
+
+# A client that does not wait for rxe-start-server comes before the NVDIMM has been copied: here for sure, as the copy
+# waits for it.
+what_comes_before_the_copy_is_not_there_at_the_start() {
+	local append='remote-log-append "$RXE_PEER_ADDR" /etc/services 20'
+	mkdir "$work/bin"
+	cat >"$work/bin/cp" <<-END
+		#!/bin/sh
+		case \$* in
+		*.2.pmem0.start) timeout $((60 * scale)) sh -c 'until [ -e "$work/appended" ]; do sleep 0.1; done' ;;
+		esac
+		exec $(type -P cp) "\$@"
+	END
+	chmod +x "$work/bin/cp"
+	PATH=$work/bin:$PATH lab 0 group --kill-server=lose:5 --server-pmem 32M --client-share "$work" \
+		--server 'exec remote-log-target "$RXE_ADDR" /dev/dax0.0' \
+		--client "$append $work/acknowledged && rxe-kill-server 1 || exit
+			rxe-start-server 1 &
+			until $append $work/acknowledged; do sleep 0.2; done
+			touch $work/appended
+			wait \$!"
+	[[ -e $work/appended ]] || fail "the copy came first"
+	cmp "$run/server1.2.pmem0.boot" "$run/server1.2.pmem0.start" >"$work/differ" && fail "nothing came before the copy"
+	cat "$work/differ"
+	# The image is of the device, which begins behind 2 MiB; nothing but requests changes it.
+	"$root/qemu-scripts/crash-states" --cuts 0 "$run/server1.2.recording" -- \
+		sh -c 'cmp -i 0:2097152 "$IMAGE" "$1"' sh "$run/server1.2.pmem0.boot"
 }
 
 what_cannot_be_started_again_is_told() {
@@ -354,11 +439,14 @@ what_cannot_be_started_again_is_told() {
 		rxe-start-server 1; echo "$?"
 		rxe-start-server 2; echo "$?"
 		rxe-kill-server x; echo "$?"
-		rxe-kill-server 1; rxe-kill-server 1; echo "$?"'
+		rxe-kill-server 1; rxe-kill-server 1; echo "$?"
+		rxe-start-server 1 & rxe-start-server 1; wait'
 	[[ $stdout == $'2\n2\n2\n0' ]] || fail "statuses: $stdout"
 	says "rxe-start-server: server1 has its power: rxe-kill-server 1 comes first"
 	says "rxe-start-server: '2': say 1 to 1"
 	says "rxe-kill-server: 'x': say 1 to 1"
+	# The one or the other.
+	says "rxe-start-server: another one waits for server 1"
 	lab 0 pair --server rxe-ready --client '! rxe-start-server 1'
 	says "this is not a client of a group"
 }
@@ -402,6 +490,10 @@ shell_is_attached_to_a_guest_that_runs() {
 	grep "no guest 'client9' runs in" "$work/message"
 	"$root/qemu-scripts/rxe-vm" attach "$run/client1" </dev/null 2>"$work/message" && fail "it attaches to no terminal"
 	grep "wants a terminal" "$work/message"
+	mkfifo "$run/client1.shell.end"
+	said=$(on_terminal '' attach "$run/client1")
+	rm "$run/client1.shell.end"
+	[[ $said == *"someone is attached to 'client1' already"* ]] || fail "it attaches twice: $said"
 	said=$(on_terminal $'echo "<$RXE_NAME $RXE_ROLE>"; touch /tmp/attached\nexit\n' attach "$run/client1")
 	echo "$said"
 	[[ $said == *"<client1 client>"* ]] || fail "no shell of client1"
@@ -547,6 +639,10 @@ wrong_usage_is_explained() {
 		run --qemu 'open -- true|--qemu 'open: a quote is not closed
 		run --delay 1 -- true|--delay 1: say for example
 		run --loss 1 -- true|--loss 1: say for example 1%
+		run --loss 101% -- true|--loss 101%: say for example 1%
+		run --kill-server -- true|--kill-server: there is no server
+		group --stop-server --client true|--stop-server: there is no server
+		group --kill-server=lose --no-capture --server-pmem 64M --server a --client b|--kill-server=lose looks at the capture
 		run --vlan 4095 -- true|--vlan 4095: a VLAN has a number
 		run --mtu 9 -- true|--mtu 9: a network card takes
 		run --ipv6 --mtu 600 -- true|--mtu 600: IPv6 wants 1280
@@ -565,6 +661,43 @@ wrong_usage_is_explained() {
 	says 'run `make kernel BASE=v0`'
 	QEMU=no-such-qemu lab 2 run -- true
 	says "qemu-system-x86"
+	RDMA_CORE=v0 lab 2 run --kernel /etc/passwd -- true
+	says 'run `make rdma-core RDMA_CORE=v0`'
+	mkdir -p "$work/tree/arch/x86"
+	touch "$work/tree/arch/x86/Makefile"
+	lab 2 run --kernel "$work/tree" -- true
+	says "this tree is not built, there is no arch/x86/boot/bzImage"
+}
+
+# hide [PROGRAM]: all programs are in the folder $path, without this one.  Fails if it is in a folder that rxe-vm looks
+# into by itself.
+hide() {
+	local folder program=${1-nothing}
+	[[ ! -e /usr/sbin/$program && ! -e /sbin/$program ]] || return 1
+	path=$work/without-$program
+	mkdir "$path"
+	while read -rd : folder; do
+		ln -s "$folder"/* "$path/" 2>/dev/null || true
+	done <<<"$PATH:/usr/sbin:/sbin:"
+	rm -f "$path/$program"
+}
+
+what_the_host_lacks_is_named() {
+	local path program options
+	local -i tried=0
+	while read -r program options; do
+		hide "$program" || continue
+		# shellcheck disable=SC2086 # words
+		PATH=$path lab 2 run $options -- true
+		says "there is no $program: install it by \`make deps\` (on Debian: "
+		tried+=1
+	done <<-'END'
+		cpio
+		ndctl --pmem 64M
+		tc --delay 1ms
+	END
+	((tried)) || { echo "here all of them are in /usr/sbin, too"; exit 4; }
+	echo "# $tried programs were hidden"
 }
 
 # As `make` leaves a kernel tree, with one module more than ours has.
@@ -621,6 +754,22 @@ image_among_its_modules_finds_them() {
 	says "several kernels are there, name one"
 }
 
+# Any module does: this one has the name of one that a guest needs.
+what_unpacks_modules_is_named() {
+	local path tree modules said status=0
+	make_tree
+	modules=$work/package/usr/lib/modules/$(<"$tree/include/config/kernel.release")
+	mkdir -p "$modules/kernel"
+	mv "$tree/arch/x86/boot/bzImage" "$modules/vmlinuz"
+	xz -c "$tree/drivers/misc/slow_words.ko" >"$modules/kernel/virtio_rng.ko.xz"
+	hide xz || { echo "here xz is in /usr/sbin, too"; exit 4; }
+	said=$(PATH=$path "$root/qemu-scripts/initramfs" "$modules/vmlinuz" 2>&1) || status=$?
+	[[ $status == 2 && $said == *"there is no xz to unpack "*"/virtio_rng.ko.xz: install it by "* ]] ||
+		fail "status $status: $said"
+	cpio -i --quiet --to-stdout 'modules/*' <"$("$root/qemu-scripts/initramfs" "$modules/vmlinuz")" |
+		cmp - "$tree/drivers/misc/slow_words.ko"
+}
+
 # As with a kernel that has not got them: what would bring them up is left out.
 what_the_kernel_lacks_is_named() {
 	local initcalls what
@@ -635,9 +784,26 @@ what_the_kernel_lacks_is_named() {
 		virtio_pci_driver_init the kernel lacks CONFIG_VIRTIO_PCI
 		populate_rootfs has it CONFIG_BLK_DEV_INITRD?
 		rxe_module_init the kernel lacks CONFIG_RDMA_RXE,
+		ib_uverbs_init the kernel lacks CONFIG_INFINIBAND_USER_ACCESS
 	END
+	lab 1 run --vlan 5 --append initcall_blacklist=vlan_proto_init -- true
+	says "cannot make eth0.5: has the kernel CONFIG_VLAN_8021Q?"
+	lab 1 run --delay 1ms --append initcall_blacklist=netem_module_init -- true
+	says "has the kernel CONFIG_NET_SCH_NETEM?"
+	says "what a guest sends to itself is neither late nor lost"
 	lab 3 run --timeout 10 --append 8250.nr_uarts=0 -- sleep 100
 	says "has its kernel CONFIG_SERIAL_8250_CONSOLE?"
+}
+
+# What a kernel seems to lack may be in modules that are somewhere else.
+modules_that_are_not_found_are_named() {
+	local tree
+	make_tree
+	lab 1 run --kernel "$tree" --append initcall_blacklist=init_v9fs -- true
+	[[ $stderr != *"no modules of it were found"* ]] || fail "there are some"
+	cp "$tree/arch/x86/boot/bzImage" "$work/"
+	lab 1 run --kernel "$work/bzImage" --append initcall_blacklist=init_v9fs -- true
+	says "the kernel lacks CONFIG_9P_FS (\`rxe-vm kconfig\` prints what a guest's kernel needs); no modules of it were found"
 }
 
 # What guests miss by name, `rxe-vm kconfig` prints.
@@ -707,16 +873,19 @@ cases=(
 	a_suite_that_passes_results_on_judges_them
 	splats_are_found
 	wrong_usage_is_explained
+	what_the_host_lacks_is_named
 	exit_status_is_passed_through
 	skip_is_told_from_failure
 	output_is_passed_through
 	words_and_folder_are_those_of_the_caller
+	path_without_bin_is_enough
 	unknown_command_is_the_shells_127
 	leftover_processes_do_not_hold_the_run
 	rxe0_is_active_and_gid_1_is_ipv4
 	guest_killed_from_outside_is_lost
 	triple_fault_is_lost_and_named
 	hang_meets_its_deadline_and_is_lost
+	an_interrupted_run_leaves_no_ways_in
 	qemu_dies_with_the_lab
 	warning_of_the_kernel_is_a_splat
 	panic_of_the_kernel_is_a_splat
@@ -731,6 +900,7 @@ cases=(
 	server_that_does_not_end_fails
 	daemon_is_stopped
 	nvdimm_outlives_a_power_cut
+	an_nvdimm_is_one_runs_at_a_time
 	missing_nvdimm_is_no_pass
 	client_cuts_the_servers_power
 	group_knows_its_guests
@@ -739,8 +909,11 @@ cases=(
 	two_groups_run_at_once
 	group_has_the_status_of_its_first_client_that_fails
 	server_of_a_group_boots_again
+	server_that_has_ended_loses_its_power_too
+	server_that_fails_when_it_boots_again_fails
 	server_that_boots_again_for_nobody_goes
 	powers_of_a_group_fail
+	what_comes_before_the_copy_is_not_there_at_the_start
 	what_cannot_be_started_again_is_told
 	group_without_its_network_is_lost
 	shell_is_attached_to_a_guest_that_runs
@@ -754,7 +927,9 @@ cases=(
 	two_labs_run_at_once
 	kernel_tree_needs_no_installation
 	image_among_its_modules_finds_them
+	what_unpacks_modules_is_named
 	what_the_kernel_lacks_is_named
+	modules_that_are_not_found_are_named
 	kconfig_has_what_guests_miss
 	no_root_is_needed
 )

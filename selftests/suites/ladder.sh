@@ -134,7 +134,7 @@ a_dropped_response_is_shown() {
 }
 
 # On a hub each capture has all; the second server is booted again, and its QP has the number that the first one had.
-a_group_has_a_column_for_each() {
+run_folder_of_a_group() {
 	mkdir "$work/run"
 	echo "RXE_ADDR='10.9.0.1' " >"$work/run/server1.env"
 	echo "RXE_ADDR='10.9.0.3' " >"$work/run/server2.env"
@@ -147,6 +147,10 @@ a_group_has_a_column_for_each() {
 	cat "$work/first" "$work/second" | capture "$work/run/server2.pcap"
 	capture "$work/run/server2.2.pcap" <"$work/third"
 	cat "$work/first" "$work/second" "$work/third" | capture "$work/run/client1.pcap"
+}
+
+a_group_has_a_column_for_each() {
+	run_folder_of_a_group
 	drawn=$(ladder "$work/run")
 	echo "$drawn"
 	shows "client1 *server1 *server2" "10.9.0.2 *10.9.0.1 *10.9.0.3" \
@@ -175,6 +179,47 @@ a_power_cut_is_shown() {
 	drawn=$(ladder --svg --cut 2 --lost 1 "$work/run")
 	shows '#c01c28">FLUSH' 'the power fails (frame 2 of server.pcap)'
 	[[ $(ladder --tail 1 --cut 2 "$work/run" | grep -c '|-- ') == 1 ]]
+	# It may fail before the first packet.
+	[[ $(ladder --tail 1 --cut 0 "$work/run" | sed 1d) == *"the power fails X" ]]
+}
+
+# Of a server that was booted again: what the boot before had, and what the others have, is not there.
+a_power_cut_in_a_group_is_shown() {
+	run_folder_of_a_group
+	mkdir "$work/run/server2.2.recording"
+	drawn=$(ladder --cut 1 --lost 1 "$work/run/server2.2.recording")
+	echo "$drawn"
+	shows "client1 *server1 *server2" '|-*|-*>|  .*FLUSH .*GONE: lost with the power' '^ \{52\}X  the power fails'
+	(($(wc -l <<<"$drawn") == 4)) || fail "not one packet"
+	drawn=$(ladder --svg --cut 1 --lost 1 "$work/run/server2.2.recording")
+	shows '#c01c28">.*FLUSH' '<line x1="818" .* x2="842"' 'the power fails (frame 1 of server2.2.pcap)'
+}
+
+# Of a record, 16 bytes and the frame, QEMU may have written any part when it was killed.
+half_a_frame_is_left_out() {
+	local -i frame whole left
+	run_folder
+	{ known $flush; answer $response; known $atomic_write; } | capture "$work/run/client.pcap"
+	{ known $flush; answer $response; } | capture "$work/run/server.pcap"
+	cp "$work/run/server.pcap" "$work/whole"
+	known $atomic_write | capture "$work/last"
+	# What comes behind the head of a capture.
+	tail -c +25 "$work/last" >"$work/record"
+	whole=$(stat -c %s "$work/whole") frame=$(stat -c %s "$work/record")
+	for left in 1 15 16 17 $((frame - 1)); do
+		{ cat "$work/whole"; head -c $left "$work/record"; } >"$work/run/server.pcap"
+		(($(stat -c %s "$work/run/server.pcap") == whole + left)) || fail "not half a frame"
+		drawn=$(ladder "$work/run" 2>"$work/said")
+		shows ' 1 .*|-- FLUSH .*>|$' ' 2 .*RESPONSE .*|$' ' 3 .*|-- ATOMIC WRITE .*X   *|  DROPPED'
+		[[ $(<"$work/said") == "ladder: $work/run/server.pcap ends in the middle of a frame: this frame is left out" ]] ||
+			fail "with $left bytes it says: $(<"$work/said")"
+	done
+	echo "$drawn"
+	# With all of it there is nothing to say.
+	{ cat "$work/whole" "$work/record"; } >"$work/run/server.pcap"
+	drawn=$(ladder "$work/run" 2>"$work/said")
+	shows ' 3 .*|-- ATOMIC WRITE .*>|$'
+	[[ ! -s $work/said ]] || fail "of a whole frame it says: $(<"$work/said")"
 }
 
 packets_are_chosen_by_number() {
@@ -240,6 +285,8 @@ cases=(
 	a_refusal_is_shown
 	a_group_has_a_column_for_each
 	a_power_cut_is_shown
+	a_power_cut_in_a_group_is_shown
+	half_a_frame_is_left_out
 	packets_are_chosen_by_number
 	wrong_usage_is_explained
 	the_loss_of_a_response_is_seen_and_healed

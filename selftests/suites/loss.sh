@@ -5,7 +5,8 @@
 # packets, both ways, under all operations mixed (mixed-ops.c).  Everything has to complete with success,
 # and after a power cut the target's memory has to be right.
 #
-# With LONG=1 there are 50,000 mixed operations.  SEED=N replays them.
+# With LONG=1 there are 50,000 mixed operations.  SEED=N replays them, but not what happens to their packets: netem has
+# other numbers each time.
 
 set -euo pipefail
 

@@ -5,8 +5,8 @@
 # acknowledged is missing then, and what the tail covers is whole (remote-log-check).  The log goes on after
 # each power cut, so that it also has to bear what the one before has left behind its tail.
 #
-# With LONG=1 there are 200 power cuts.  SEED=N replays texts and points of the power cuts; how far the initiator
-# gets until the power is really gone is up to the machine.
+# With LONG=1 there are 200 power cuts.  SEED=N replays texts, points of the power cuts and the seeds of what they take;
+# how far the initiator gets until the power is really gone is up to the machine, and so what there is to be taken.
 #
 # Stopping QEMU does not lose what CPU caches hold; so each power cut takes, by chance, what the model of
 # Documentation/crash-model.rst lets a power failure take.
@@ -46,11 +46,11 @@ text() {
 		}'
 }
 
-# cut_power_after RECORDS CHECK: the target's guest boots, passes CHECK and serves; when so many records more are
-# acknowledged, its power is cut.
+# cut_power_after RECORDS SEED CHECK: the target's guest boots, passes CHECK and serves; when so many records more are
+# acknowledged, its power is cut; SEED decides what is lost.
 cut_power_after() {
 	local status=0 said
-	said=$(log_pair power-cut "$2 && $late_answers && $serve_log" \
+	said=$(log_pair power-cut "$2" "$3 && $late_answers && $serve_log" \
 		"$slow_packets && $(until_power_fails "$(append_lines "$work/text" $lines "$1")")" 2>&1) || status=$?
 	echo "$said" | show_checks
 	# Else it was not on its way any more, or not yet.
@@ -71,7 +71,7 @@ power_cuts() {
 	text "$1" >"$work/text"
 	for ((n = 0; n < cuts_per_log; n++)); do
 		after=$((1 + RANDOM % 1000))
-		cut_power_after $after "$check"
+		cut_power_after "$after" "$RANDOM" "$check"
 		check=$(check_log "$work/text" "$(acknowledged)")
 	done
 	log_recovery power-cut "$check" | show_checks

@@ -9,8 +9,8 @@
 # In one guest the targets are processes, each with an NVDIMM of its own, and what is sent to each is late by
 # chance (broken-replicas).  In a group each target is a guest, whose power is cut.
 #
-# With LONG=1 there are 200 rounds in place of 20.  SEED=N replays what is killed, and after how many records; how
-# far things got until then is up to the machine.
+# With LONG=1 there are 200 rounds in place of 20.  SEED=N replays what is killed, after how many records, the texts and
+# the seeds of what is lost; how far things got until then is up to the machine.
 
 set -euo pipefail
 
@@ -25,18 +25,23 @@ PATH=$root/build/selftests:$PATH
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 rounds_of_3=$((${LONG:-0} ? 100 : 10))
 rounds_of_5=$((${LONG:-0} ? 70 : 7))
-rounds_of_group=$((${LONG:-0} ? 30 : 3))
-# More than are appended until something dies, and until all rounds are over.
+# Each with a log of its own: an NVDIMM holds that of some rounds, and captures grow, too.
+groups=$((${LONG:-0} ? 10 : 1))
+rounds_of_group=3
+# More than are appended until something dies.
 records=5000
-lines=$((rounds_of_group * 7000))
 
 ##############################################################################
 # Within the initiator's guest
 
 # start_initiator: the next one.  Its texts tell it from all others.
 start_initiator() {
+	local blanks
+	# It may find some that were not acknowledged.
+	local -i lines=$(($(wc -l <"$work/acknowledged") + 100 + records))
 	initiator+=1
-	seq -f "initiator $initiator, line %.0f$(printf '%*s' $((RANDOM % 200)) '')" "$lines" >"$work/text"
+	printf -v blanks '%*s' $((RANDOM % 200)) ''
+	seq -f "initiator $initiator, line %.0f$blanks" $lines >"$work/text"
 	exec {said}< <(exec "${program[@]}" "$work/text" "$records" "$work/appended" 1 "${addresses[@]}" 2>&1)
 	running=$!
 }
@@ -108,7 +113,7 @@ start_target() {
 	fi
 	remote-log-target "${addresses[$1]}" "${devices[$1]}" 1>&"$fd" 2>"$work/target$1" &
 	target[$1]=$!
-	while IFS= read -r -t 60 line <&"$fd"; do
+	while IFS= read -r -t $((60 * KSFT_TIMEOUT_SCALE)) line <&"$fd"; do
 		[[ $line != *" registered: "* ]] || return 0
 	done
 	fail_round "target $(($1 + 1)) does not listen"
@@ -292,7 +297,7 @@ minority() {
 	while IFS= read -r line <&"$said" && [[ $line != "broken-replicas: "* ]]; do
 		says_nothing_new "$line"
 	done
-	[[ $line == *": no majority for 20 s: 0 of 3 targets; "*" records are acknowledged" ]] ||
+	[[ $line == *": no majority for $((20 * KSFT_TIMEOUT_SCALE)) s: 0 of 3 targets; "*" records are acknowledged" ]] ||
 		fail_round "it says: $line"
 	kill_initiator
 }
@@ -371,13 +376,22 @@ nothing_acknowledged_is_missing_with_5_targets() { guest_rounds 5 "$rounds_of_5"
 half_a_line_was_not_handed_out() { in_guest 3 120 half_a_line; }
 nothing_is_acknowledged_without_a_majority() { in_guest 3 120 minority; }
 
-nothing_acknowledged_is_missing_after_power_cuts() {
+# power_cuts SEED: of a new log in a group
+power_cuts() {
 	local said
-	said=$(replicas_group replicas 3 "$seed" "$serve_replica" \
-		"$(printf '%q group_rounds 3 %q %q %q' "$0" "$rounds_of_group" "$seed" "$work")" 2>&1) || fail "$said"
+	rm -f "$work"/nvdimm?
+	said=$(replicas_group replicas 3 "$1" "$serve_replica" \
+		"$(printf '%q group_rounds 3 %q %q %q' "$0" "$rounds_of_group" "$1" "$work")" 2>&1) || fail "$said"
 	sed -n 's/^rxe-vm: \(server.*the power failure took\)/# \1/; /^# /p' <<<"$said"
 	said=$(replicas_check replicas 3 2>&1) || fail "$said"
 	sed -n 's/^\(.*acknowledged records: \)/# \1/p' <<<"$said"
+}
+
+nothing_acknowledged_is_missing_after_power_cuts() {
+	local n
+	for ((n = 0; n < groups; n++)); do
+		power_cuts $((seed + n))
+	done
 }
 
 # caught MISTAKE

@@ -155,7 +155,10 @@ static void late_destroy_qp(struct rdma_cm_id *id)
 	rdma_destroy_qp(id);
 }
 
-#define PATIENCE_MS		20000
+/* A slow kernel needs more of it. */
+static int time_scale = 1;
+
+#define PATIENCE_MS		(20000 * time_scale)
 #define replicas_acknowledged	broken_acknowledged
 #define replicas_common		broken_common
 #define replicas_choose		broken_choose
@@ -170,6 +173,7 @@ static void late_destroy_qp(struct rdma_cm_id *id)
 int main(int argc, char **argv)
 {
 	const size_t n = sizeof(names) / sizeof(*names);
+	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
 	size_t i;
 
 	for (i = 0; argc > 3 && i < n; i++)
@@ -177,6 +181,8 @@ int main(int argc, char **argv)
 			break;
 	if (argc <= 3 || i == n)
 		errx(1, "usage: broken-replicas MISTAKE SEED TEXT RECORDS ACKNOWLEDGED STEP ADDRESS[:PORT]...");
+	if (scale)
+		time_scale = atoi(scale);
 	mistake = i;
 	lags = strcmp(argv[2], "0");
 	prng = prng_of_seed(log_number(argv[2]));
