@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The kernel as responder: regions of more than 1 GiB.  Two MiB of memory are mapped again and again, so that no more is
- * needed; what is stored at one place is then seen at all of them.
- */
+/* The kernel as responder: regions of more than 1 GiB. */
 #include "rxe_mpe_responder.h"
 
-#define PIECE	(2ul << 20)
 #define MIB(n)	((size_t)(n) << 20)
 
 FIXTURE(big) {
@@ -28,27 +24,11 @@ FIXTURE_TEARDOWN(big)
 	munmap(self->memory, self->len);
 }
 
-static __u8 *map_pieces(size_t len)
-{
-	int fd = memfd_create("piece", 0);
-	__u8 *memory;
-	size_t at;
-
-	if (fd < 0 || ftruncate(fd, PIECE))
-		err(1, "a piece of memory");
-	memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	for (at = 0; memory != MAP_FAILED && at < len; at += PIECE)
-		if (mmap(memory + at, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-			err(1, "mapping it at %zu MiB", at >> 20);
-	close(fd);
-	return memory;
-}
-
 FIXTURE_SETUP(big)
 {
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
 	self->len = variant->len;
-	self->memory = map_pieces(self->len);
+	self->memory = rxe_map_pieces(self->len);
 	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, self->len, ACCESS_DRAM);
 }
 
@@ -98,7 +78,7 @@ FIXTURE_TEARDOWN(longest)
 FIXTURE_SETUP(longest)
 {
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-	self->memory = map_pieces(MIB(2048));
+	self->memory = rxe_map_pieces(MIB(2048));
 	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, MIB(2048), ACCESS_DRAM);
 }
 
