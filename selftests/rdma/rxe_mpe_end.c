@@ -137,6 +137,28 @@ void rxe_close(struct rxe_end *end)
 	munmap(end->memory, end->is_pmem ? DAX_ALIGN : MEMORY_LEN);
 }
 
+#define FAULT_AROUND	(16 * PAGE)
+
+__u8 *rxe_map_pieces(size_t len)
+{
+	__u8 *memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int piece = memfd_create("piece", MFD_CLOEXEC);
+	size_t at;
+
+	if (memory == MAP_FAILED || piece < 0 || ftruncate(piece, RXE_PIECE))
+		err(1, "a piece of memory");
+	for (at = 0; at < len; at += RXE_PIECE)
+		if (mmap(memory + at, RXE_PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, piece,
+			 0) == MAP_FAILED)
+			err(1, "mapping it at %zu MiB", at >> 20);
+	close(piece);
+	memset(memory, 0, RXE_PIECE);
+	/* A read maps what is around it, too.  Registration would map each page by itself. */
+	for (at = 0; at < len; at += FAULT_AROUND)
+		(void)*(volatile __u8 *)(memory + at);
+	return memory;
+}
+
 bool rxe_on_demand;
 
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access)
@@ -189,6 +211,7 @@ static struct ibv_qp *create_qp(struct rxe_end *end, const struct rxe_qp_config 
 		.send_cq = end->cq,
 		.recv_cq = end->cq,
 		.pd = end->pd,
+		.srq = config->srq,
 		.sq_sig_all = config->all_signaled,
 		.cap = {
 			.max_send_wr = config->queue, .max_send_sge = !config->no_sge,
@@ -234,12 +257,12 @@ static void to_init(const struct rxe_qp_config *config, struct ibv_qp *qp)
 	       (config->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
-static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
-		   __u32 peer_addr)
+static int try_rtr(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
+		   __u32 peer_addr, unsigned int path_mtu)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = ffs((config->mtu ? : peer_link.mtu) / IBV_SMALLEST_MTU),
+		.path_mtu = path_mtu,
 		.dest_qp_num = qp->peer_qpn,
 		.rq_psn = config->peer_psn,
 		.max_dest_rd_atomic = config->resources,
@@ -250,14 +273,31 @@ static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, stru
 			.grh = { .hop_limit = 64, .sgid_index = end->gid_index },
 		},
 	};
-	int mask = 0;
+	int mask = IBV_QP_STATE;
 
 	peer_gid(peer_addr, attr.ah_attr.grh.dgid.raw);
 	if (config->type != IBV_QPT_UD)
-		mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (config->type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	modify(qp->qp, &attr, mask);
+	return ibv_modify_qp(qp->qp, &attr, mask);
+}
+
+int rxe_try_path_mtu(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
+		     unsigned int path_mtu)
+{
+	return try_rtr(end, config, qp, PEER_ADDR, path_mtu);
+}
+
+static void to_rtr(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
+		   __u32 peer_addr)
+{
+	unsigned int path_mtu = ffs((config->mtu ? : peer_link.mtu) / IBV_SMALLEST_MTU);
+	int error = try_rtr(end, config, qp, peer_addr, path_mtu);
+
+	errno = error;
+	if (error)
+		err(1, "a queue pair to state %d", IBV_QPS_RTR);
 }
 
 static void to_rts(const struct rxe_qp_config *config, struct ibv_qp *qp)
@@ -333,6 +373,18 @@ void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state)
 	struct ibv_qp_attr attr = { .qp_state = state };
 
 	modify(qp->qp, &attr, 0);
+}
+
+enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp)
+{
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
+	int error = ibv_query_qp(qp->qp, &attr, IBV_QP_STATE, &init_attr);
+
+	errno = error;
+	if (error)
+		err(1, "the state of a queue pair");
+	return attr.qp_state;
 }
 
 void rxe_drain_qp(struct rxe_qp *qp)

@@ -45,6 +45,13 @@ struct rxe_end {
 	bool			is_pmem;
 };
 
+/*
+ * @len bytes, a multiple of RXE_PIECE: one piece of memory, again and again.  So a long region needs no more than that,
+ * and what is stored at one place is then seen at all of them.
+ */
+#define RXE_PIECE	(2ul << 20)
+__u8 *rxe_map_pieces(size_t len);
+
 struct rxe_qp {
 	struct ibv_qp	*qp;
 	__u32	peer_qpn;
@@ -66,6 +73,7 @@ struct rxe_qp_config {
 	unsigned int		rnr_retries;
 	bool			all_signaled;	/* sq_sig_all */
 	bool			no_sge;		/* max_send_sge and max_inline_data 0 */
+	struct ibv_srq		*srq;		/* NULL: it has receives of its own */
 };
 
 extern const struct rxe_qp_config RXE_QP_DEFAULT;
@@ -101,6 +109,10 @@ void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, s
 /* Two that are connected with each other, and not with the peer; the second's PSNs are the first's, crossed. */
 void rxe_make_pair(struct rxe_end *end, const struct rxe_qp_config *both, struct rxe_qp pair[2]);
 void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state);
+enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp);
+/* From INIT to RTR, as @config says, but with this path MTU: as ibv_modify_qp(). */
+int rxe_try_path_mtu(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
+		     unsigned int path_mtu);
 /* To SQD, and ask for the event that tells when it is drained. */
 void rxe_drain_qp(struct rxe_qp *qp);
 /* That event; false: not within @ms milliseconds (scaled). */

@@ -235,6 +235,133 @@ CASE(lost, around_a_bind, "4 retransmission",
 	expect_healing(_metadata, client, rq, 2);
 }
 
+/* ---- A READ of three packets, which is sent again from its middle ---- */
+
+#define READ_PACKETS	3
+
+/* The packet of the READ that has this number; each has bytes of its own. */
+static struct packet read_part(struct client *client, const struct packet *rq, int n, __u8 opcode)
+{
+	struct packet part = {
+		.opcode = opcode, .qpn = client->line.qp.qp->qp_num, .psn = psn_add(rq->psn, n),
+		.syndrome = 0x1f, .msn = 1, .payload_len = MTU,
+	};
+
+	memset(part.payload, 0xa1 + n, MTU);
+	return part;
+}
+
+/* It is sent, and its first @n packets come in time: the request of the rest. */
+static struct packet begin_read(struct __test_metadata *_metadata, struct client *client, struct packet *rq, int n)
+{
+	struct packet part, rest;
+	int i;
+
+	memset(client->end.memory, 0, READ_PACKETS * MTU);
+	*rq = post_and_expect(_metadata, client, wr_to(IBV_WR_RDMA_READ, REMOTE_VA, READ_PACKETS * MTU));
+	for (i = 0; i < n; i++) {
+		part = read_part(client, rq, i, i ? ROCE_RC_READ_RESPONSE_MIDDLE : ROCE_RC_READ_RESPONSE_FIRST);
+		peer_send(&part);
+	}
+	rest = *rq;
+	rest.psn = psn_add(rq->psn, n);
+	rest.va += n * MTU;
+	rest.dmalen -= n * MTU;
+	return rest;
+}
+
+FIXTURE_VARIANT(resumed) {
+	__u8 opcodes[READ_PACKETS];	/* of those that come after the time-out; 0: it has come before */
+};
+
+IMPATIENT_FIXTURE(resumed, LONG_TIMEOUT)
+
+/* The peer goes on, or answers what is a READ of its own. */
+ROW(resumed, middle_and_last, "4 retransmission", "MIDDLE and LAST of the READ as it was") {
+	{ 0, ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_LAST } };
+ROW(resumed, first_and_last, "4 retransmission", "FIRST and LAST of the rest") {
+	{ 0, ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_LAST } };
+ROW(resumed, last, "4 retransmission", "LAST of the READ as it was") {
+	{ 0, 0, ROCE_RC_READ_RESPONSE_LAST } };
+ROW(resumed, only, "4 retransmission", "ONLY of the rest") {
+	{ 0, 0, ROCE_RC_READ_RESPONSE_ONLY } };
+
+CASE(resumed, completed, "4 retransmission",
+     "the packets before are there, the rest is asked for, and comes: success, with all of the data")
+{
+	struct client *client = &self->client;
+	struct packet rq, rest, part;
+	int i, n;
+
+	for (n = 0; !variant->opcodes[n]; n++)
+		;
+	rest = begin_read(_metadata, client, &rq, n);
+	expect_retransmission(_metadata, &rest, 1);
+	for (i = n; i < READ_PACKETS; i++) {
+		part = read_part(client, &rq, i, variant->opcodes[i]);
+		peer_send(&part);
+	}
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	for (i = 0; i < READ_PACKETS * MTU; i++)
+		ASSERT_EQ(0xa1 + i / MTU, client->end.memory[i]);
+}
+
+/* ---- A READ that takes half of all PSNs ---- */
+
+#define HUGE_READ	0x80000000
+
+FIXTURE(huge) {
+	struct client client;
+	__u8 *memory;
+	struct ibv_mr *mr;
+};
+
+FIXTURE_SETUP(huge)
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+
+	client_open(&self->client, &RXE_QP_DEFAULT);
+	config.mtu = 256;
+	line_open(&self->client, &self->client.line, &config);
+	self->memory = rxe_map_pieces(HUGE_READ);
+	self->mr = ibv_reg_mr(self->client.end.pd, self->memory, HUGE_READ, IBV_ACCESS_LOCAL_WRITE);
+	if (!self->mr)
+		err(1, "a region of 2 GiB");
+}
+
+FIXTURE_TEARDOWN(huge)
+{
+	client_close(&self->client);
+	munmap(self->memory, HUGE_READ);
+}
+
+CASE(huge, lost, "4 retransmission",
+     "2 GiB in packets of 256 bytes: sent again after a time-out, and then from where it was answered")
+{
+	struct client *client = &self->client;
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	struct wr wr = wr_to(IBV_WR_RDMA_READ, REMOTE_VA, HUGE_READ);
+	struct packet rq, first;
+
+	ibv_wr_start(qpx);
+	rq = build_on(client, &client->line, &wr);
+	ibv_wr_set_sge(qpx, self->mr->lkey, (uintptr_t)self->memory, wr.len);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	expect_packet(_metadata, &rq);
+	expect_retransmission(_metadata, &rq, 1);
+	expect_retransmission(_metadata, &rq, 1);
+	first = read_part(client, &rq, 0, ROCE_RC_READ_RESPONSE_FIRST);
+	first.payload_len = 256;
+	peer_send(&first);
+	rq.psn = psn_add(rq.psn, 1);
+	rq.va += 256;
+	rq.dmalen -= 256;
+	expect_retransmission(_metadata, &rq, 1);
+	EXPECT_EQ(0xa1, self->memory[0]);
+	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
+	expect_wc(_metadata, client, 1, IBV_WC_WR_FLUSH_ERR);
+}
+
 /* ---- A loopback: responses come while the request is being sent ---- */
 
 /*
@@ -670,4 +797,30 @@ CASE(nak, atomic_write, "5 answers",
 {
 	fails_by_nak(_metadata, &self->client, wr_atomic_write(), variant->syndrome,
 		     variant->status);
+}
+
+/* rxe as responder says so by the PSN that the READ has begun with, however far it has answered. */
+
+CASE(nak, of_a_read_amid_its_answer, "5 answers", "of a READ whose first response has come")
+{
+	struct client *client = &self->client;
+	struct packet rq;
+
+	begin_read(_metadata, client, &rq, 1);
+	acknowledge(client, &rq, variant->syndrome);
+	expect_wc(_metadata, client, 1, variant->status);
+}
+
+CASE(nak, of_a_read_too_late, "5 answers",
+     "of a READ as it was sent first, when the rest has been asked for again: the READ fails all the same")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	struct client *client = &self->client;
+	struct packet rq, rest;
+
+	line_open(client, &client->line, &config);
+	rest = begin_read(_metadata, client, &rq, 1);
+	expect_retransmission(_metadata, &rest, 1);
+	acknowledge(client, &rq, variant->syndrome);
+	expect_wc(_metadata, client, 1, variant->status);
 }

@@ -10,7 +10,7 @@
 
 /* ---- A request that cannot be sent, behind one that is not answered ---- */
 
-enum failure { BAD_ADDRESS, BAD_LKEY, BAD_BIND, BAD_OPCODE };
+enum failure { BAD_ADDRESS, BAD_LKEY, BAD_BIND, BAD_OPCODE, BAD_LENGTH };
 
 FIXTURE_VARIANT(failing_behind) {
 	struct wr (*make)(void);
@@ -55,6 +55,11 @@ ROW(failing_behind, write_then_bad_opcode, "3 completion", "a WRITE, and an opco
 	wr_write, BAD_OPCODE };
 ROW(failing_behind, flush_then_bad_opcode, "3 completion", "a FLUSH, and an opcode of no verb") {
 	wr_flush, BAD_OPCODE };
+/* The fence does not wait for it, so that what fails may have a credit by then. */
+ROW(failing_behind, write_then_bad_length, "3 fence", "a WRITE, and a fenced ATOMIC WRITE of 16 bytes") {
+	wr_write, BAD_LENGTH };
+ROW(failing_behind, send_then_bad_length, "3 fence", "a SEND, and a fenced ATOMIC WRITE of 16 bytes") {
+	wr_send, BAD_LENGTH };
 
 /* Post what fails, and how; NOT_PINNED: 6.1 has another status than 7.3 with the fixes, and says that the WQE is bad. */
 #define NOT_PINNED	IBV_WC_SUCCESS
@@ -91,6 +96,13 @@ static enum ibv_wc_status post_failing(struct __test_metadata *_metadata, struct
 		status = IBV_WC_LOC_QP_OP_ERR;
 		build_on(client, &client->line, &wr);
 		send_ring_slot(ring, ring->queue->producer_index)->wr.opcode = 0xff;
+		break;
+	case BAD_LENGTH:
+		status = IBV_WC_LOC_QP_OP_ERR;
+		wr = wr_atomic_write();
+		wr.flags |= IBV_SEND_FENCE;
+		build_on(client, &client->line, &wr);
+		send_ring_slot(ring, ring->queue->producer_index)->dma.length = 16;
 		break;
 	}
 	ASSERT_EQ(0, ibv_wr_complete(qpx));
@@ -180,6 +192,44 @@ CASE(failing_behind, for_good, "4 retransmission",
 	for (id = 2; id <= 3; id++)
 		expect_wc(_metadata, client, id, IBV_WC_WR_FLUSH_ERR);
 	expect_silence(_metadata, client);
+}
+
+/* ---- A request whose answer has no place to go to, behind one that is not answered ---- */
+
+FIXTURE_VARIANT(homeless) {
+	struct wr (*make)(void);
+};
+
+PATIENT_FIXTURE(homeless)
+
+ROW(homeless, read, "3 fence", "a READ") { wr_read };
+ROW(homeless, fetch_add, "3 fence", "a FETCH ADD") { wr_fetch_add };
+
+CASE(homeless, fenced, "3 fence",
+     "its L_Key is of no region, and it has a fence: the WRITE before it succeeds, then the error, the rest is flushed")
+{
+	struct client *client = &self->client;
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	struct packet write = post_and_expect(_metadata, client, wr_write()), rq;
+	struct wr wr = variant->make();
+	struct frame frame;
+	struct ibv_wc wc;
+
+	wr.flags |= IBV_SEND_FENCE;
+	ibv_wr_start(qpx);
+	rq = build_on(client, &client->line, &wr);
+	ibv_wr_set_sge(qpx, client->mr->lkey + (100 << 8), (uintptr_t)client->end.memory, wr.len);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	post(_metadata, client, wr_write());
+	respond(client, &write);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	/* Whether it is sent is not said. */
+	while (!next_is_completion(_metadata, client, &frame, &wc))
+		if (frame.wire.bth.opcode == rq.opcode)
+			respond(client, &rq);
+	ASSERT_EQ(2, wc.wr_id);
+	ASSERT_STREQ(ibv_wc_status_str(IBV_WC_LOC_PROT_ERR), ibv_wc_status_str(wc.status));
+	expect_wc(_metadata, client, 3, IBV_WC_WR_FLUSH_ERR);
 }
 
 /* ---- SEND without a receive request ---- */

@@ -391,6 +391,38 @@ CASE(window, bound_to_a_strangers_region, "5 R_Key",
 	}
 }
 
+/* ---- Who may invalidate a region ---- */
+
+FIXTURE_VARIANT(region) {
+	unsigned int access;
+};
+
+RIG_FIXTURE(region)
+{
+	rig_open(&self->rig, false, variant->access, &RXE_QP_DEFAULT);
+}
+
+ROW(region, local, "5 R_Key", "a region that the peer has no right to") { IBV_ACCESS_LOCAL_WRITE };
+ROW(region, remote, "5 R_Key", "a region that the peer has all rights to") { ACCESS_DRAM };
+
+/* What was registered by a command is not for work requests to invalidate, the peer's least of all. */
+CASE(region, invalidated_by_the_peer, "5 R_Key", "an error, no more: the region takes the next SEND")
+{
+	struct rig *rig = &self->rig;
+	struct packet send;
+	struct ibv_wc wc;
+
+	/* The R_Key is the same number, if there is one. */
+	peer_cannot_invalidate(_metadata, rig, &rig->flow, rig->mr->lkey);
+	flow_reopen(rig, &RXE_QP_DEFAULT);
+	send = write_part(rig, ROCE_RC_SEND_ONLY, 0, 32);
+	rxe_post_recv(&rig->flow.qp, rig->mr, send.va, 32);
+	served(_metadata, rig, send);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), ibv_wc_status_str(wc.status));
+	EXPECT_EQ(32, wc.byte_len);
+}
+
 /* ---- A READ comes again, and its key names something else by now ---- */
 
 /* What the window is bound to before the READ comes again. */

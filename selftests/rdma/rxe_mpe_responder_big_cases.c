@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The kernel as responder: regions of more than 1 GiB.  Two MiB of memory are mapped again and again, so that no more is
- * needed; what is stored at one place is then seen at all of them.
- */
+/* The kernel as responder: regions of more than 1 GiB. */
 #include "rxe_mpe_responder.h"
 
-#define PIECE	(2ul << 20)
 #define MIB(n)	((size_t)(n) << 20)
 
 FIXTURE(big) {
@@ -28,27 +24,11 @@ FIXTURE_TEARDOWN(big)
 	munmap(self->memory, self->len);
 }
 
-static __u8 *map_pieces(size_t len)
-{
-	int fd = memfd_create("piece", 0);
-	__u8 *memory;
-	size_t at;
-
-	if (fd < 0 || ftruncate(fd, PIECE))
-		err(1, "a piece of memory");
-	memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	for (at = 0; memory != MAP_FAILED && at < len; at += PIECE)
-		if (mmap(memory + at, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-			err(1, "mapping it at %zu MiB", at >> 20);
-	close(fd);
-	return memory;
-}
-
 FIXTURE_SETUP(big)
 {
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
 	self->len = variant->len;
-	self->memory = map_pieces(self->len);
+	self->memory = rxe_map_pieces(self->len);
 	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, self->len, ACCESS_DRAM);
 }
 
@@ -98,7 +78,7 @@ FIXTURE_TEARDOWN(longest)
 FIXTURE_SETUP(longest)
 {
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-	self->memory = map_pieces(MIB(2048));
+	self->memory = rxe_map_pieces(MIB(2048));
 	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, MIB(2048), ACCESS_DRAM);
 }
 
@@ -158,5 +138,52 @@ CASE(longest, reads_beside_the_end, "5 range", "a QP that is asked for 16 GiB is
 	TH_LOG("destroying the QP took %lld ms", ms);
 	EXPECT_LT(ms, 25000);
 	peer_end_stall();
+	both_verbs_served_elsewhere(_metadata, rig);
+}
+
+/* They share the CPUs, so that the first one is not through with its answers for long. */
+#define PAIRS		8
+
+CASE(longest, reads_of_who_is_gone, "5 range",
+     "a QP whose READ of 2 GiB is answered by a QP of the same device is destroyed at once")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+	struct rxe_qp pair[PAIRS][2];
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
+	struct ibv_qp_ex *qpx;
+	long long start, ms;
+	int i;
+
+	ASSERT_NE(NULL, self->mr);
+	config.mtu = 256;
+	config.queue = 1;
+	for (i = 0; i < PAIRS; i++)
+		rxe_make_pair(&rig->end, &config, pair[i]);
+	for (i = 0; i < PAIRS; i++) {
+		qpx = ibv_qp_to_qp_ex(pair[i][1].qp);
+		ibv_wr_start(qpx);
+		qpx->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_read(qpx, self->mr->rkey, (uintptr_t)self->memory);
+		ibv_wr_set_sge(qpx, self->mr->lkey, (uintptr_t)self->memory, 0x80000000);
+		ASSERT_EQ(0, ibv_wr_complete(qpx));
+	}
+	/* When it has used the PSNs of the READ, the READ is with the other QP, and stays there until it is answered. */
+	start = now_ms();
+	do {
+		ASSERT_LT(now_ms() - start, ANSWER_MS * wait_scale());
+		ASSERT_EQ(0, ibv_query_qp(pair[0][1].qp, &attr, IBV_QP_SQ_PSN, &init_attr));
+	} while (attr.sq_psn == config.peer_psn);
+	start = now_ms();
+	ASSERT_EQ(0, ibv_destroy_qp(pair[0][1].qp));
+	ms = now_ms() - start;
+	TH_LOG("destroying the QP took %lld ms", ms);
+	EXPECT_LT(ms, 25000);
+	/* Who answers goes first: then nothing holds who asked. */
+	for (i = 0; i < PAIRS; i++)
+		ASSERT_EQ(0, ibv_destroy_qp(pair[i][0].qp));
+	for (i = 1; i < PAIRS; i++)
+		ASSERT_EQ(0, ibv_destroy_qp(pair[i][1].qp));
 	both_verbs_served_elsewhere(_metadata, rig);
 }

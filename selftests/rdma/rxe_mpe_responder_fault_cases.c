@@ -308,42 +308,21 @@ CASE(unsent, with_a_write_behind, "4 duplicates",
 
 /* ---- READs that take long ---- */
 
-/* A region of which all is this much of memory, again and again. */
-#define PART_LEN	(2ul << 20)
-#define FAULT_AROUND	(16 * PAGE)
-
 struct long_region {
 	__u8		*memory;
 	size_t		len;
 	struct ibv_mr	*mr;
 };
 
-static __u8 *map_again_and_again(size_t len)
-{
-	__u8 *memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	int part = memfd_create("part", MFD_CLOEXEC);
-	size_t at;
-
-	if (memory == MAP_FAILED || part < 0 || ftruncate(part, PART_LEN))
-		err(1, "memory for a long region");
-	for (at = 0; at < len; at += PART_LEN)
-		if (mmap(memory + at, PART_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-			 part, 0) == MAP_FAILED)
-			err(1, "a part of a long region");
-	close(part);
-	for (at = 0; at < PART_LEN; at++)
-		memory[at] = at * 7 + at / MTU + 1;
-	/* A read maps what is around it, too.  Registration would map each page by itself. */
-	for (at = 0; at < len; at += FAULT_AROUND)
-		(void)*(volatile __u8 *)(memory + at);
-	return memory;
-}
-
 static void open_long_region(struct rig *rig, struct long_region *region, size_t len)
 {
+	size_t at;
+
 	rig_open(rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
 	region->len = len;
-	region->memory = map_again_and_again(len);
+	region->memory = rxe_map_pieces(len);
+	for (at = 0; at < RXE_PIECE; at++)
+		region->memory[at] = at * 7 + at / MTU + 1;
 	region->mr = ibv_reg_mr(rig->end.pd, region->memory, len, IBV_ACCESS_REMOTE_READ);
 	if (!region->mr)
 		err(1, "a region of %zu bytes", len);

@@ -28,23 +28,36 @@ static void note_mapping(const char *line, struct mapping last[2])
 	}
 }
 
-/*
- * rxe gives each queue a higher offset than all before it.  So the last two are the QP's send and
- * receive queue, and a send WQE is much larger than a receive WQE.
- */
-void send_ring_open(struct send_ring *ring)
+/* rxe gives each queue a higher offset than all before it. */
+static void find_last(struct mapping last[2])
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
-	struct mapping last[2] = { };
 	char line[512];
 
 	if (!maps)
 		err(1, "/proc/self/maps");
+	memset(last, 0, 2 * sizeof(*last));
 	while (fgets(line, sizeof(line), maps))
 		note_mapping(line, last);
 	fclose(maps);
 	if (!last[0].queue || !last[1].queue)
 		errx(1, "no queues of rxe in /proc/self/maps");
+}
+
+struct rxe_queue_buf *last_queue(void)
+{
+	struct mapping last[2];
+
+	find_last(last);
+	return last[0].queue;
+}
+
+/* The last two are the QP's send and receive queue, and a send WQE is much larger than a receive WQE. */
+void send_ring_open(struct send_ring *ring)
+{
+	struct mapping last[2];
+
+	find_last(last);
 	ring->queue = last[last[0].queue->log2_elem_size < last[1].queue->log2_elem_size].queue;
 	ring->index_mask = ring->queue->index_mask;
 	ring->log2_elem_size = ring->queue->log2_elem_size;

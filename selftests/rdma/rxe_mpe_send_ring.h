@@ -30,6 +30,9 @@ struct rxe_send_wqe *send_ring_slot(const struct send_ring *ring, __u32 index);
 /* The slot that the next work request is built in. */
 struct rxe_send_wqe *send_ring_next(const struct send_ring *ring);
 
+/* The queue that was made last in this process, whatever it is for; it is not the only one. */
+struct rxe_queue_buf *last_queue(void);
+
 /* Let the kernel look at the ring again. */
 void send_ring_doorbell(struct rxe_qp *qp);
 

@@ -7,7 +7,13 @@
  * handled in softirq context.  Each request is executed once and as it was asked for, or it fails in a way that is
  * documented, and the kernel stays sound.
  *
- * It destroys a QP that is binding windows.  That waits for nothing, and the windows can be deallocated.
+ * It destroys a QP that is binding windows.  That waits for nothing, and the windows can be deallocated.  It lets two
+ * QPs bind one window by the same key: one of them can.
+ *
+ * It resizes a queue that is in use, in one thread, while another asks for what depends on its size.  Nothing is lost,
+ * and nothing comes twice.
+ *
+ * It resets a QP that is refusing a request: the QP stays in RESET.
  *
  * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive or the network
  * has room for.
@@ -19,7 +25,10 @@
 #include <err.h>
 #include <errno.h>
 #include <grp.h>
+#include <poll.h>
 #include <pthread.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_rxe.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -627,6 +636,382 @@ TEST_F_TIMEOUT(windows, bound_and_destroyed, PATIENCE)
 	TH_LOG("%u QPs destroyed, %u of them before all was bound; it took %u ms at most", rounds, amid,
 	       destroyer.most_ms);
 	EXPECT_GE(amid, LEAST);
+}
+
+/* ---- Two QPs that bind one window ---- */
+
+struct binder {
+	pthread_t thread;
+	struct rxe_qp qp[2];		/* this thread's, the other's */
+	struct ibv_mw *mw;
+	struct ibv_mw_bind_info info;
+	atomic_bool go;			/* the other is to bind now; false: it has posted that */
+	atomic_bool stop;
+	int error;			/* of the other's posting */
+};
+
+/* By the key that the window has; the n-th QP gives it the n-th key behind that. */
+static int post_bind(struct binder *binder, int n)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(binder->qp[n].qp);
+	__u32 rkey = ibv_inc_rkey(binder->mw->rkey);
+
+	ibv_wr_start(qpx);
+	qpx->wr_id = n;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(qpx, binder->mw, n ? ibv_inc_rkey(rkey) : rkey, &binder->info);
+	return ibv_wr_complete(qpx);
+}
+
+static void *bind_too(void *arg)
+{
+	struct binder *binder = arg;
+
+	stay_on_cpu(1);
+	while (!binder->stop) {
+		if (!binder->go)
+			continue;
+		binder->error = post_bind(binder, 1);
+		binder->go = false;
+	}
+	return NULL;
+}
+
+/* Who has bound it; the other one has failed, and is made ready anew. */
+static int bind_twice(struct __test_metadata *_metadata, struct rig *rig, struct binder *binder)
+{
+	struct ibv_wc wc;
+	int i, winner = -1;
+	__u32 rkey;
+
+	binder->go = true;
+	ASSERT_EQ(0, post_bind(binder, 0));
+	while (binder->go)
+		;
+	ASSERT_EQ(0, binder->error);
+	for (i = 0; i < 2; i++) {
+		ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+		if (wc.status == IBV_WC_SUCCESS) {
+			ASSERT_EQ(-1, winner) {
+				TH_LOG("both were bound by the same key");
+			}
+			winner = wc.wr_id;
+		} else {
+			ASSERT_EQ(IBV_WC_MW_BIND_ERR, wc.status);
+			rxe_reconnect_qp(&rig->end, &RXE_QP_DEFAULT, &binder->qp[wc.wr_id]);
+		}
+	}
+	ASSERT_NE(-1, winner);
+	rkey = ibv_inc_rkey(binder->mw->rkey);
+	binder->mw->rkey = winner ? ibv_inc_rkey(rkey) : rkey;
+	return winner;
+}
+
+/* Of type 1, for one of type 2 is not bound again before it was invalidated. */
+TEST_F_TIMEOUT(windows, bound_by_two, PATIENCE)
+{
+	const long long end = now_ms() + milliseconds;
+	struct rig *rig = &self->rig;
+	struct binder binder = {
+		.mw = rxe_alloc_mw(&rig->end, 1),
+		.info = { rig->mr, rig->start, REGION_LEN, ACCESS_WINDOW },
+	};
+	unsigned int rounds, second = 0;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		rxe_make_qp(&rig->end, &RXE_QP_DEFAULT, &binder.qp[i]);
+	if (pthread_create(&binder.thread, NULL, bind_too, &binder))
+		errx(1, "no thread");
+	for (rounds = 0; rounds < LEAST || now_ms() < end; rounds++)
+		second += bind_twice(_metadata, rig, &binder);
+	binder.stop = true;
+	pthread_join(binder.thread, NULL);
+	TH_LOG("bound %u times, %u times by the second QP", rounds, second);
+}
+
+/* ---- A queue that is resized while it is in use ---- */
+
+/* The ring has one slot more, and is as long as was asked for. */
+static const int sizes[] = { 15, 255 };
+#define BACKLOG		8	/* so many are in the queue all the time */
+
+struct resizer {
+	pthread_t thread;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;		/* if there is no @srq */
+	atomic_bool stop;
+	atomic_uint times;
+	atomic_int error;
+};
+
+static void *resize(void *arg)
+{
+	struct resizer *resizer = arg;
+	struct ibv_srq_attr attr = { };
+	int error = 0, size;
+
+	stay_on_cpu(1);
+	while (!resizer->stop && !error) {
+		size = sizes[resizer->times % ARRAY_SIZE(sizes)];
+		attr.max_wr = size;
+		/* The second call also lets the other thread have the lock that libibverbs has for the first. */
+		if (resizer->srq)
+			error = ibv_modify_srq(resizer->srq, &attr, IBV_SRQ_MAX_WR) ? :
+				ibv_query_srq(resizer->srq, &attr);
+		else
+			error = ibv_resize_cq(resizer->cq, size) ? : ibv_req_notify_cq(resizer->cq, 0);
+		resizer->times++;
+	}
+	resizer->error = error;
+	return NULL;
+}
+
+FIXTURE(resized) {
+	struct rig rig;
+	struct rxe_qp_config config;
+	struct rxe_qp pair[2];		/* who receives, who sends */
+	struct resizer resizer;
+	long long end;
+};
+
+FIXTURE_SETUP(resized)
+{
+	become_nobody();
+	stay_on_cpu(0);
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	self->config = RXE_QP_DEFAULT;
+	self->resizer = (struct resizer) { };
+}
+
+FIXTURE_TEARDOWN(resized)
+{
+	rxe_close(&self->rig.end);
+}
+
+static void start_resizing(FIXTURE_DATA(resized) *self)
+{
+	self->end = now_ms() + milliseconds;
+	if (pthread_create(&self->resizer.thread, NULL, resize, &self->resizer))
+		errx(1, "no thread");
+}
+
+static bool goes_on_resizing(FIXTURE_DATA(resized) *self, unsigned int rounds)
+{
+	return !self->resizer.error &&
+	       (rounds < LEAST || self->resizer.times < LEAST || now_ms() < self->end);
+}
+
+static void stop_resizing(struct __test_metadata *_metadata, FIXTURE_DATA(resized) *self, unsigned int rounds)
+{
+	self->resizer.stop = true;
+	pthread_join(self->resizer.thread, NULL);
+	EXPECT_EQ(0, self->resizer.error) {
+		TH_LOG("resizing: %s", strerror(self->resizer.error));
+	}
+	TH_LOG("%u rounds; the queue was resized %u times", rounds, self->resizer.times);
+}
+
+/* The n-th message has its number in it. */
+static void post_number(struct __test_metadata *_metadata, FIXTURE_DATA(resized) *self, __u64 n, enum ibv_wr_opcode opcode)
+{
+	struct ibv_mr *mr = self->rig.mr;
+	struct ibv_sge sge = { self->rig.start, sizeof(n), mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = n, .opcode = opcode, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = self->rig.start + PAGE, .rkey = mr->rkey },
+	}, *bad_wr;
+
+	memcpy((void *)(uintptr_t)self->rig.start, &n, sizeof(n));
+	ASSERT_EQ(0, ibv_post_send(self->pair[1].qp, &wr, &bad_wr));
+}
+
+/* Where the n-th receive is for. */
+static __u64 place_of_receive(struct rig *rig, __u64 n)
+{
+	return rig->start + PAGE + n % (2 * BACKLOG) * sizeof(n);
+}
+
+static void post_shared(struct __test_metadata *_metadata, FIXTURE_DATA(resized) *self, __u64 n)
+{
+	struct ibv_sge sge = { place_of_receive(&self->rig, n), sizeof(n), self->rig.mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1 }, *bad_wr;
+
+	ASSERT_EQ(0, ibv_post_srq_recv(self->resizer.srq, &wr, &bad_wr));
+}
+
+/* The n-th SEND comes in the n-th receive. */
+static void send_number(struct __test_metadata *_metadata, FIXTURE_DATA(resized) *self, __u64 n)
+{
+	struct ibv_wc wc;
+	__u64 got;
+	int i;
+
+	post_number(_metadata, self, n, IBV_WR_SEND);
+	for (i = 0; i < 2; i++) {
+		ASSERT_TRUE(rxe_wait_wc(&self->rig.end, &wc, ANSWER_MS));
+		ASSERT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), ibv_wc_status_str(wc.status));
+		ASSERT_EQ(n, wc.wr_id);
+	}
+	memcpy(&got, (void *)(uintptr_t)place_of_receive(&self->rig, n), sizeof(got));
+	ASSERT_EQ(n, got);
+}
+
+TEST_F_TIMEOUT(resized, shared_receives, PATIENCE)
+{
+	struct ibv_srq_init_attr init_attr = { .attr = { .max_wr = sizes[0], .max_sge = 1 } };
+	struct ibv_srq_attr attr = { };
+	unsigned int limit;
+	__u64 n;
+
+	self->resizer.srq = ibv_create_srq(self->rig.end.pd, &init_attr);
+	ASSERT_NE(NULL, self->resizer.srq);
+	self->config.srq = self->resizer.srq;
+	rxe_make_pair(&self->rig.end, &self->config, self->pair);
+	for (n = 0; n < BACKLOG; n++)
+		post_shared(_metadata, self, n);
+	start_resizing(self);
+	for (n = 0; goes_on_resizing(self, n); n++) {
+		/* Always less than the backlog: it is never reached. */
+		limit = 1 + n % 2;
+		attr.srq_limit = limit;
+		ASSERT_EQ(0, ibv_modify_srq(self->resizer.srq, &attr, IBV_SRQ_LIMIT));
+		ASSERT_EQ(0, ibv_query_srq(self->resizer.srq, &attr));
+		ASSERT_EQ(limit, attr.srq_limit);
+		ASSERT_TRUE((int)attr.max_wr == sizes[0] || (int)attr.max_wr == sizes[1]) {
+			TH_LOG("it has %u slots", attr.max_wr);
+		}
+		post_shared(_metadata, self, n + BACKLOG);
+		send_number(_metadata, self, n);
+	}
+	stop_resizing(_metadata, self, n);
+}
+
+/* By a command to the kernel: libibverbs lets no two threads resize a CQ at once. */
+static int try_resize(struct ibv_cq *cq, __u32 cqe)
+{
+	__u64 response[(sizeof(struct ib_uverbs_resize_cq_resp) + sizeof(struct rxe_resize_cq_resp)) / sizeof(__u64)];
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		struct ib_uverbs_resize_cq command;
+	} request = {
+		.hdr = { IB_USER_VERBS_CMD_RESIZE_CQ, sizeof(request) / 4, sizeof(response) / 4 },
+		.command = { .response = (uintptr_t)response, .cq_handle = cq->handle, .cqe = cqe },
+	};
+
+	return write(cq->context->cmd_fd, &request, sizeof(request)) == sizeof(request) ? 0 : errno;
+}
+
+/* The CQ is armed, and tells of the n-th completion. */
+static void complete_number(struct __test_metadata *_metadata, FIXTURE_DATA(resized) *self, __u64 n)
+{
+	struct pollfd poll_channel = { .fd = self->rig.end.channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	ASSERT_EQ(0, ibv_req_notify_cq(self->rig.end.cq, 0));
+	post_number(_metadata, self, n, IBV_WR_RDMA_WRITE);
+	ASSERT_EQ(1, poll(&poll_channel, 1, ANSWER_MS * wait_scale())) {
+		TH_LOG("no event of completion %llu", n);
+	}
+	ASSERT_EQ(0, ibv_get_cq_event(self->rig.end.channel, &cq, &context));
+	ibv_ack_cq_events(cq, 1);
+}
+
+TEST_F_TIMEOUT(resized, completions, PATIENCE)
+{
+	struct ibv_wc wc;
+	__u64 n;
+
+	self->resizer.cq = self->rig.end.cq;
+	rxe_make_pair(&self->rig.end, &self->config, self->pair);
+	for (n = 0; n < BACKLOG; n++)
+		complete_number(_metadata, self, n);
+	start_resizing(self);
+	for (n = 0; goes_on_resizing(self, n); n++) {
+		complete_number(_metadata, self, n + BACKLOG);
+		/* It has more completions than that. */
+		ASSERT_EQ(EINVAL, try_resize(self->rig.end.cq, BACKLOG / 2));
+		ASSERT_EQ(1, ibv_poll_cq(self->rig.end.cq, 1, &wc));
+		ASSERT_EQ(n, wc.wr_id);
+		ASSERT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), ibv_wc_status_str(wc.status));
+	}
+	stop_resizing(_metadata, self, n);
+}
+
+/* ---- A QP that is reset while it refuses a request ---- */
+
+FIXTURE(refusing) {
+	struct rig rig;
+	struct flow pulse;
+};
+
+FIXTURE_SETUP(refusing)
+{
+	become_nobody();
+	/* What the peer sends is received by CPU 0. */
+	stay_on_cpu(1);
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	flow_open(&self->rig, &self->pulse, &RXE_QP_DEFAULT);
+}
+
+FIXTURE_TEARDOWN(refusing)
+{
+	rxe_close(&self->rig.end);
+}
+
+/* Was the last request of the main flow refused?  A NAK comes before the answer to what was sent behind it. */
+static bool was_refused(struct __test_metadata *_metadata, FIXTURE_DATA(refusing) *self)
+{
+	struct packet rq = read_only(&self->rig), packet;
+	bool refused = false;
+	struct frame frame;
+
+	ask(&self->rig, &self->pulse, &rq);
+	for (;;) {
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
+		ASSERT_TRUE(frame_to_packet(&frame, &packet));
+		if (packet.qpn == self->pulse.qp.peer_qpn)
+			return refused;
+		ASSERT_TRUE(is_nak(&packet, ROCE_AETH_NAK_ACCESS));
+		refused = true;
+	}
+}
+
+/* RESET comes earlier or later each time, so that it meets the refusal. */
+TEST_F_TIMEOUT(refusing, reset, PATIENCE)
+{
+	const long long end = now_ms() + milliseconds;
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	unsigned int rounds, refused = 0;
+	struct rig *rig = &self->rig;
+	volatile unsigned int spin;
+	unsigned int delay = 0;
+	struct packet rq;
+
+	config.state = IBV_QPS_RESET;
+	for (rounds = 0; rounds < MOST_ROUNDS &&
+	     (refused < LEAST || rounds - refused < LEAST || now_ms() < end); rounds++) {
+		rq = write_only(rig);
+		rq.rkey ^= 1;
+		send_raw(&rig->flow, &rq);
+		for (spin = 0; spin < delay; spin++)
+			;
+		rxe_modify_qp(&rig->flow.qp, IBV_QPS_RESET);
+		if (was_refused(_metadata, self)) {
+			refused++;
+			delay -= delay / 8 + !!delay;
+		} else {
+			delay += delay / 8 + 8;
+		}
+		ASSERT_EQ(IBV_QPS_RESET, rxe_qp_state(&rig->flow.qp)) {
+			TH_LOG("in round %u", rounds);
+		}
+		rxe_finish_qp(&rig->end, &config, &rig->flow.qp);
+	}
+	TH_LOG("%u times reset, %u times when the request was refused", rounds, refused);
+	EXPECT_GE(refused, LEAST);
+	EXPECT_GE(rounds - refused, LEAST);
 }
 
 /* ---- A QP that fails amid a request ---- */

@@ -14,6 +14,7 @@
  * Needs root, as rxe_mpe_conformance does, and makes the same link.
  */
 #include <err.h>
+#include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
@@ -324,6 +325,39 @@ TEST_F_TIMEOUT(ring, header_means_nothing, PATIENCE)
 	rq.psn = client->line.psn;
 	fill_request(client, &wr, &rq);
 	expect_service(_metadata, client, &rq);
+}
+
+#define SHARED_RECEIVES	15	/* the ring has 16 slots then, of which one stays free */
+
+static unsigned int max_wr_of(struct __test_metadata *_metadata, struct ibv_srq *srq)
+{
+	struct ibv_srq_attr attr;
+
+	ASSERT_EQ(0, ibv_query_srq(srq, &attr));
+	return attr.max_wr;
+}
+
+/* The same of a shared receive queue: how long it is, and what may be its limit. */
+TEST_F_TIMEOUT(ring, shared_header_means_nothing, PATIENCE)
+{
+	struct ibv_srq_init_attr init_attr = { .attr = { .max_wr = SHARED_RECEIVES, .max_sge = 1 } };
+	struct ibv_srq_attr within = { .srq_limit = SHARED_RECEIVES };
+	struct ibv_srq_attr beyond = { .srq_limit = SHARED_RECEIVES + 1 };
+	static const __u32 masks[] = { 0, 1, 0xffff, 0xffffffff };
+	struct rxe_queue_buf *queue;
+	struct ibv_srq *srq;
+	size_t i;
+
+	srq = ibv_create_srq(self->client.end.pd, &init_attr);
+	ASSERT_NE(NULL, srq);
+	queue = last_queue();
+	ASSERT_EQ(SHARED_RECEIVES, queue->index_mask);
+	for (i = 0; i < ARRAY_SIZE(masks); i++) {
+		queue->index_mask = masks[i];
+		EXPECT_EQ(SHARED_RECEIVES, max_wr_of(_metadata, srq));
+		EXPECT_EQ(0, ibv_modify_srq(srq, &within, IBV_SRQ_LIMIT));
+		EXPECT_EQ(EINVAL, ibv_modify_srq(srq, &beyond, IBV_SRQ_LIMIT));
+	}
 }
 
 /* ---- WQEs that are spoilt when their request is on its way ---- */

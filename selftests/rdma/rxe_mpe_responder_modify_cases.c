@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The kernel as responder: what ibv_modify_qp() refuses, and that nothing comes of it. */
+#include "rxe_mpe_responder.h"
+
+/* ---- Path MTU ---- */
+
+FIXTURE(path_mtu) {
+	struct rig rig;
+};
+
+FIXTURE_VARIANT(path_mtu) {
+	unsigned int mtu;	/* as in struct ibv_qp_attr */
+	bool taken;
+};
+
+FIXTURE_TEARDOWN(path_mtu)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+FIXTURE_SETUP(path_mtu)
+{
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
+ROW(path_mtu, none, "2 user API", "0, which is no MTU") { 0, false };
+ROW(path_mtu, of_256, "2 user API", "256 bytes") { IBV_MTU_256, true };
+ROW(path_mtu, of_512, "2 user API", "512 bytes") { IBV_MTU_512, true };
+ROW(path_mtu, of_1024, "2 user API", "1024 bytes") { IBV_MTU_1024, true };
+ROW(path_mtu, of_2048, "2 user API", "2048 bytes") { IBV_MTU_2048, true };
+ROW(path_mtu, of_4096, "2 user API", "4096 bytes") { IBV_MTU_4096, true };
+ROW(path_mtu, of_8192, "2 user API", "6, which would be 8192 bytes") { IBV_MTU_4096 + 1, false };
+ROW(path_mtu, of_ones, "2 user API", "255") { 0xff, false };
+
+CASE(path_mtu, given, "2 user API", "RTR with it is EINVAL if there is no such MTU, and the QP stays in INIT")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+
+	config.state = IBV_QPS_INIT;
+	flow_reopen(rig, &config);
+	ASSERT_EQ(variant->taken ? 0 : EINVAL,
+		  rxe_try_path_mtu(&rig->end, &config, &rig->flow.qp, variant->mtu));
+	if (!variant->taken) {
+		ASSERT_EQ(IBV_QPS_INIT, rxe_qp_state(&rig->flow.qp));
+		rxe_finish_qp(&rig->end, &config, &rig->flow.qp);
+	}
+	served(_metadata, rig, write_only(rig));
+	served(_metadata, rig, read_only(rig));
+}
+
+/* ---- The state that the QP is said to be in ---- */
+
+FIXTURE(said_state) {
+	struct rig rig;
+};
+
+FIXTURE_VARIANT(said_state) {
+	enum ibv_qp_state state;	/* that it is in */
+	enum ibv_qp_type  type;
+};
+
+FIXTURE_TEARDOWN(said_state)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+FIXTURE_SETUP(said_state)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+
+	rig_open(rig, false, ACCESS_DRAM, &config);
+	config.type = variant->type;
+	if (variant->state <= IBV_QPS_RTS)
+		config.state = variant->state;
+	flow_reopen(rig, &config);
+	if (variant->state == IBV_QPS_ERR)
+		rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
+	if (variant->state != IBV_QPS_SQD)
+		return;
+	rxe_drain_qp(&rig->flow.qp);
+	if (!rxe_wait_drained(&rig->end, &rig->flow.qp, ANSWER_MS))
+		errx(1, "a queue pair without requests is not drained");
+}
+
+ROW(said_state, reset, "2 user API", "in RESET") { IBV_QPS_RESET, IBV_QPT_RC };
+ROW(said_state, init, "2 user API", "in INIT") { IBV_QPS_INIT, IBV_QPT_RC };
+ROW(said_state, rtr, "2 user API", "in RTR") { IBV_QPS_RTR, IBV_QPT_RC };
+ROW(said_state, rts, "2 user API", "in RTS") { IBV_QPS_RTS, IBV_QPT_RC };
+ROW(said_state, sqd, "2 user API", "in SQD, and drained") { IBV_QPS_SQD, IBV_QPT_RC };
+ROW(said_state, error, "2 user API", "in error") { IBV_QPS_ERR, IBV_QPT_RC };
+/* Of UC, the state SQE may be said, too. */
+ROW(said_state, init_of_uc, "2 user API", "in INIT, of type UC") { IBV_QPS_INIT, IBV_QPT_UC };
+ROW(said_state, error_of_uc, "2 user API", "in error, of type UC") { IBV_QPS_ERR, IBV_QPT_UC };
+
+/* On to RTS, from the state that @said says; all that this step needs is there. */
+static int modify_from(struct rxe_qp *qp, enum ibv_qp_state said)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .cur_qp_state = said, .sq_psn = RXE_QP_DEFAULT.own_psn,
+		.retry_cnt = RXE_QP_DEFAULT.retries, .rnr_retry = RXE_QP_DEFAULT.rnr_retries,
+		.max_rd_atomic = RXE_QP_DEFAULT.depth,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_CUR_STATE;
+
+	if (said == IBV_QPS_RTR)
+		mask |= IBV_QP_SQ_PSN;
+	if (said == IBV_QPS_RTR && qp->qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	return ibv_modify_qp(qp->qp, &attr, mask);
+}
+
+/* From RTR, RTS and SQD there is a way to RTS. */
+static bool leads_to_rts(enum ibv_qp_state state)
+{
+	return state >= IBV_QPS_RTR && state <= IBV_QPS_SQD;
+}
+
+CASE(said_state, wrongly, "2 user API", "IBV_QP_CUR_STATE says another state: EINVAL, and it stays where it is")
+{
+	struct rxe_qp *qp = &self->rig.flow.qp;
+	int said;
+
+	for (said = IBV_QPS_RESET; said <= IBV_QPS_ERR; said++) {
+		if (said == (int)variant->state)
+			continue;
+		EXPECT_EQ(EINVAL, modify_from(qp, said)) {
+			TH_LOG("it was said to be in state %d", said);
+		}
+		EXPECT_EQ(variant->state, rxe_qp_state(qp));
+	}
+}
+
+CASE(said_state, rightly, "2 user API",
+     "IBV_QP_CUR_STATE says its state: it is taken to RTS if there is a way from there")
+{
+	struct rig *rig = &self->rig;
+	bool leads = leads_to_rts(variant->state);
+
+	ASSERT_EQ(leads ? 0 : EINVAL, modify_from(&rig->flow.qp, variant->state));
+	ASSERT_EQ(leads ? IBV_QPS_RTS : variant->state, rxe_qp_state(&rig->flow.qp));
+	if (leads)
+		served(_metadata, rig, write_only(rig));
+}
+
+/* ---- The error state ---- */
+
+DRAM_FIXTURE(in_error)
+
+CASE(in_error, said_to_work, "5 QP states",
+     "amid a SEND it is said to be in RTR, RTS, SQD: EINVAL, and the rest of the SEND is ignored")
+{
+	struct rig *rig = &self->rig;
+	struct packet part = write_part(rig, ROCE_RC_SEND_FIRST, 0, MTU);
+	struct ibv_wc wc;
+	int said;
+
+	rxe_post_recv(&rig->flow.qp, rig->mr, part.va, 2 * MTU);
+	served(_metadata, rig, part);
+	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	ASSERT_STREQ(ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR), ibv_wc_status_str(wc.status));
+	for (said = IBV_QPS_RTR; leads_to_rts(said); said++)
+		EXPECT_EQ(EINVAL, modify_from(&rig->flow.qp, said));
+	part = write_part(rig, ROCE_RC_SEND_LAST, 0, MTU);
+	send_raw(&rig->flow, &part);
+	both_verbs_served_elsewhere(_metadata, rig);
+	expect_memory(_metadata, rig);
+	EXPECT_EQ(0, ibv_poll_cq(rig->end.cq, 1, &wc));
+}
