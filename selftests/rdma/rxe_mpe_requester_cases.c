@@ -145,6 +145,33 @@ CASE(requester, read_answered_in_part, "3 completion",
 	expect_wc(_metadata, client, 1, IBV_WC_BAD_RESP_ERR);
 }
 
+/* Those whose response brings data. */
+FIXTURE_VARIANT(fetched) {
+	struct wr (*make)(void);
+};
+
+PATIENT_FIXTURE(fetched)
+
+ROW(fetched, read, "3 completion", "a READ of 40 bytes") { wr_read };
+ROW(fetched, fetch_add, "3 completion", "a FETCH ADD") { wr_fetch_add };
+
+CASE(fetched, plain_ack, "3 completion",
+     "a plain ACKNOWLEDGE with its PSN does not complete it; its own response does, with the data")
+{
+	struct client *client = &self->client;
+	const struct wr wr = variant->make();
+	const __u64 data[8] = { REMOTE_DATA };
+	struct packet rq;
+
+	memset(client->end.memory, 0x5a, MEMORY_LEN);
+	rq = post_and_expect(_metadata, client, wr);
+	acknowledge(client, &rq, ROCE_AETH_ACK);
+	expect_silence(_metadata, client);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	EXPECT_EQ(0, memcmp(client->end.memory, data, wr.len));
+}
+
 /* The answers to a READ: its last response is the one with the last PSN, and brings the rest of the data. */
 FIXTURE_VARIANT(misshapen) {
 	unsigned int len;

@@ -728,3 +728,26 @@ CASE(reset, amid_an_rnr_wait, "4 retransmission",
 	expect_wc(_metadata, client, client->pulse.id, IBV_WC_SUCCESS);
 	expect_one_round(_metadata, client, &rq);
 }
+
+CASE(reset, amid_a_drain, "3 SQD",
+     "RESET in SQD while a WRITE is not answered; the next connection works, and is drained at once")
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct client *client = &self->client;
+	struct packet rq;
+
+	post_and_expect(_metadata, client, wr_write());
+	rxe_drain_qp(&client->line.qp);
+	expect_not_drained(_metadata, client);
+	ASSERT_EQ(0, ibv_modify_qp(client->line.qp.qp, &attr, IBV_QP_STATE));
+	reset_line(client, &RXE_QP_DEFAULT);
+	line_meet(client, &client->line);
+	rq = post_and_expect(_metadata, client, wr_write());
+	expect_one_round(_metadata, client, &rq);
+	ASSERT_FALSE(rxe_wait_drained(&client->end, &client->line.qp, 0)) {
+		TH_LOG("IBV_EVENT_SQ_DRAINED of a QP that was reset");
+	}
+	rxe_drain_qp(&client->line.qp);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+}

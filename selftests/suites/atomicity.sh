@@ -40,7 +40,7 @@ slowly() {
 		hits=$(cat /sys/module/slow_words/parameters/hits)
 		echo "# slow $hits times"
 		[ "$hits" -gt 0 ]'
-	in_guest "$@" slow
+	in_guest "$@"
 }
 
 # notices WORDS PROGRAM ARG...: what is wrong is seen, and told with these words
@@ -55,7 +55,15 @@ notices() {
 one_queue_pair_and_a_local_reader() { atomicity 1 $rounds; }
 four_queue_pairs_and_a_local_reader() { atomicity 4 $rounds; }
 
-the_same_when_the_kernel_is_slow_on_the_words() { slowly atomicity 4 $rounds; }
+the_same_when_the_kernel_is_slow_on_the_words() { slowly atomicity 4 $rounds slow; }
+
+# The kernel locks the pages of such a region, too, but not against those who come by another one.
+the_same_when_ATOMIC_WRITE_is_to_an_on_demand_region() {
+	local status=0
+	slowly atomicity 4 $rounds on-demand || status=$?
+	((status != 4)) || echo "the kernel's rxe has no on-demand paging"
+	return $status
+}
 
 a_torn_value_is_noticed() { notices 'word 0 is torn' atomicity 2 $rounds torn; }
 a_lost_update_is_noticed() {
@@ -69,10 +77,10 @@ data_behind_their_word_are_noticed() {
 ##############################################################################
 # Words within READs
 
-words_in_READs_are_whole_under_ATOMIC_WRITE() { slowly read-words atomic-write $reads; }
-words_in_READs_are_whole_under_FETCH_ADD() { slowly read-words fetch-add $reads; }
-words_in_READs_are_whole_under_CMP_SWAP() { slowly read-words cmp-swap $reads; }
-words_in_READs_are_whole_under_a_local_writer() { slowly read-words cpu $reads; }
+words_in_READs_are_whole_under_ATOMIC_WRITE() { slowly read-words atomic-write $reads slow; }
+words_in_READs_are_whole_under_FETCH_ADD() { slowly read-words fetch-add $reads slow; }
+words_in_READs_are_whole_under_CMP_SWAP() { slowly read-words cmp-swap $reads slow; }
+words_in_READs_are_whole_under_a_local_writer() { slowly read-words cpu $reads slow; }
 a_word_torn_in_a_READ_is_noticed() { notices 'looks found a torn word' read-words halves; }
 
 rounds=$((${LONG:-0} ? 8000 : 500)) reads=$((${LONG:-0} ? 16 : 1))
@@ -81,6 +89,7 @@ cases=(
 	one_queue_pair_and_a_local_reader
 	four_queue_pairs_and_a_local_reader
 	the_same_when_the_kernel_is_slow_on_the_words
+	the_same_when_ATOMIC_WRITE_is_to_an_on_demand_region
 	a_torn_value_is_noticed
 	a_lost_update_is_noticed
 	data_behind_their_word_are_noticed

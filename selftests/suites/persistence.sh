@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Who may register persistence, and what it costs (persistence.c), in a guest with four kinds of persistent memory:
-# KTAP.
+# Who may register persistence, what it costs, and who waits for a FLUSH (persistence.c), in a guest with four kinds of
+# persistent memory: KTAP.
 
 set -euo pipefail
 

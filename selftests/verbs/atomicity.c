@@ -3,11 +3,12 @@
  * Is an ATOMIC WRITE atomic?  Several threads, each with a queue pair of its own on the device rxe0
  * of this machine, store to the same words and count in them, while others look on.
  *
- *	atomicity [THREADS [ROUNDS [torn | lost | early | slow]]]
+ *	atomicity [THREADS [ROUNDS [torn | lost | early | slow | on-demand]]]
  *
  * With one of the first three words, a saboteur breaks one of the rules below by means of the CPU, and
- * that has to be noticed.  With the last the kernel module slow_words, which is loaded, makes the
- * kernel slow on the words, up to four.
+ * that has to be noticed.  With the last two the kernel module slow_words, which is loaded, makes the
+ * kernel slow on the words, up to four.  With the last, ATOMIC WRITE names the words by a region of its
+ * own, whose pages come on demand; status 4 on a kernel without such.
  *
  * Each thread has a word, and only it stores there, by ATOMIC WRITE: the generation, which grows,
  * with a count of 0.  All threads count in all words, by FETCH ADD and CMP SWAP:
@@ -58,7 +59,7 @@ struct shared {
 static struct shared shared[MAX_THREADS];
 static struct ibv_context *context;
 static struct ibv_pd *pd;
-static struct ibv_mr *shared_mr;
+static struct ibv_mr *shared_mr, *stored_mr;	/* ATOMIC WRITE names the second one */
 static unsigned int threads = 4, rounds = 500;
 static atomic_uint running;
 static atomic_ullong looks, data_looks;
@@ -188,7 +189,27 @@ static void *spoil(void *arg)
 
 /* ---- The queue pairs ---- */
 
-static void open_device(void)
+static bool has_on_demand_paging(void)
+{
+	struct ibv_device_attr_ex attr;
+
+	if (ibv_query_device_ex(context, NULL, &attr))
+		err(1, "the capabilities of " DEVICE);
+	return attr.odp_caps.general_caps & IBV_ODP_SUPPORT;
+}
+
+static struct ibv_mr *reg_shared(unsigned int more)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, shared, sizeof(shared), more |
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+				       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+
+	if (!mr)
+		err(1, "registering memory on " DEVICE);
+	return mr;
+}
+
+static void open_device(bool on_demand)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL), **device;
 
@@ -197,12 +218,11 @@ static void open_device(void)
 			context = ibv_open_device(*device);
 	if (!context)
 		errx(1, "no RDMA device " DEVICE);
+	if (on_demand && !has_on_demand_paging())
+		exit(4);	/* suites/atomicity.sh says why */
 	pd = ibv_alloc_pd(context);
-	shared_mr = ibv_reg_mr(pd, shared, sizeof(shared),
-			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-			       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-	if (!shared_mr)
-		err(1, "registering memory on " DEVICE);
+	shared_mr = reg_shared(0);
+	stored_mr = on_demand ? reg_shared(IBV_ACCESS_ON_DEMAND) : shared_mr;
 }
 
 static void modify(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
@@ -303,7 +323,7 @@ static void store(struct worker *me)
 	ibv_wr_rdma_write(me->qp, shared_mr->rkey, (uintptr_t)mine->data[generation % 2]);
 	set_sge(me, me->data, sizeof(me->data));
 	me->qp->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_atomic_write(me->qp, shared_mr->rkey, (uintptr_t)&mine->word, &value);
+	ibv_wr_atomic_write(me->qp, stored_mr->rkey, (uintptr_t)&mine->word, &value);
 	finish(me);
 	atomic_store(&completed[me->number], generation);
 }
@@ -445,7 +465,8 @@ static void check_all(const struct worker *workers)
 int main(int argc, char **argv)
 {
 	const char *how = argc > 3 ? argv[3] : "";
-	const bool slow = !strcmp(how, "slow");
+	const bool on_demand = !strcmp(how, "on-demand");
+	const bool slow = on_demand || !strcmp(how, "slow");
 	const bool spoilt = *how && !slow;
 	static struct worker workers[MAX_THREADS];
 	pthread_t reader, saboteur;
@@ -460,7 +481,7 @@ int main(int argc, char **argv)
 	    rounds >= (1 << COUNT_BITS) / 2 / threads)
 		errx(2, "usage: atomicity [THREADS (1 to %d) [ROUNDS (8191 for 4 threads)]]",
 		     MAX_THREADS);
-	open_device();
+	open_device(on_demand);
 	for (i = 0; i < threads; i++) {
 		workers[i].number = i;
 		workers[i].prng = prng_of_seed(i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistence: who may register it, and what it costs, on the RDMA device of this machine, which talks
- * to itself.  Prints KTAP.
+ * Persistence: who may register it, what it costs, and who waits for a FLUSH, on the RDMA device of this
+ * machine, which talks to itself.  Prints KTAP.
  *
  *	persistence NVDIMM VIRTIO_PMEM FSDAX_FILE LEND MARGIN
  *
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kselftest_harness.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,7 +61,8 @@ struct request {
 	enum ibv_selectivity_level level;	/* of a FLUSH, which is always for persistence */
 };
 
-static void open_loop(struct loop *loop)
+/* The QPs of a loop whose end is open. */
+static void connect_loop(struct loop *loop)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RC,
@@ -76,7 +78,6 @@ static void open_loop(struct loop *loop)
 	};
 	struct end_address address;
 
-	end_open(&loop->end);
 	attr.send_cq = loop->end.cq;
 	attr.recv_cq = loop->end.cq;
 	attr.pd = loop->end.pd;
@@ -90,6 +91,12 @@ static void open_loop(struct loop *loop)
 	end_connect_qp(&loop->end, loop->requester, 0, &address);
 	address = end_address(&loop->end, loop->requester);
 	end_connect_qp(&loop->end, loop->responder, PERSISTENT, &address);
+}
+
+static void open_loop(struct loop *loop)
+{
+	end_open(&loop->end);
+	connect_loop(loop);
 }
 
 static void build(struct loop *loop, const struct request *request)
@@ -406,6 +413,21 @@ TEST_F_TIMEOUT(cost, of_a_small_range_is_below_that_of_a_read, PATIENCE)
 	EXPECT_LE(compare(_metadata, &self->loop, pair, 2000, 1), limit(1000));
 }
 
+/* Cut to 32 bits, this length is 0: there would be nothing to do. */
+TEST_F_TIMEOUT(cost, of_a_region_of_4_gib_is_that_of_a_little_less, PATIENCE)
+{
+	struct ibv_mr *all = reg_mr(&self->loop, self->nvdimm, 4 * GIB, PERSISTENT);
+	struct ibv_mr *less = reg_mr(&self->loop, self->nvdimm, 4 * GIB - DAX_PAGE, PERSISTENT);
+	struct sample pair[] = {
+		{ .name = "FLUSH of a region of 4 GiB", .request = flush_region(all) },
+		{ .name = "of 2 MiB less", .request = flush_region(less) },
+	};
+	unsigned int ratio = compare(_metadata, &self->loop, pair, 20, 1);
+
+	EXPECT_GE(ratio, 500);
+	EXPECT_LE(ratio, 2000);
+}
+
 /* Whoever stores nothing persistent pays nothing, and who does, little: on hardware the memory decides. */
 TEST_F_TIMEOUT(cost, of_writing_through_the_cache_is_low, PATIENCE)
 {
@@ -535,6 +557,136 @@ TEST_F_TIMEOUT(huge, last_bytes_are_where_they_belong, PATIENCE)
 
 	post(loop, &beyond, 1);
 	expect_completions(_metadata, loop, 1, IBV_WC_REM_ACCESS_ERR);
+}
+
+/* --- What a FLUSH needs is taken away while it is executed --- */
+
+#define CROWD		8	/* QPs that flush together, at most */
+#define LONG_ENOUGH	500000000ull	/* ns: this can be disturbed in time */
+#define TAKEN_SIZE	(4 * GIB - DAX_PAGE)
+
+enum what { REGION, QP, STATE_OF_QP };
+
+FIXTURE(taken_away) {
+	struct loop loops[CROWD];	/* of one PD, with one CQ */
+	struct loop idle;		/* one more */
+	char *memory;
+	struct ibv_mr *mr;
+};
+
+FIXTURE_VARIANT(taken_away) {
+	enum what what;
+};
+
+FIXTURE_VARIANT_ADD(taken_away, region) { .what = REGION };
+FIXTURE_VARIANT_ADD(taken_away, destroyed_qp) { .what = QP };
+FIXTURE_VARIANT_ADD(taken_away, reset_qp) { .what = STATE_OF_QP };
+
+FIXTURE_SETUP(taken_away)
+{
+	size_t size;
+	int i;
+
+	open_loop(&self->idle);
+	for (i = 0; i < CROWD; i++) {
+		self->loops[i].end = self->idle.end;
+		connect_loop(&self->loops[i]);
+	}
+	self->memory = log_map(nvdimm_path, O_RDWR, &size);
+	ASSERT_GE(size, TAKEN_SIZE);
+	self->mr = reg_mr(&self->idle, self->memory, TAKEN_SIZE, PERSISTENT);
+}
+
+FIXTURE_TEARDOWN(taken_away)
+{
+}
+
+/* The target takes away @mr, or the QP that responds: how long this takes. */
+static __u64 time_taking(struct __test_metadata *_metadata, struct loop *loop, struct ibv_mr *mr,
+			 enum what what)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	__u64 start = now();
+
+	switch (what) {
+	case REGION:
+		ASSERT_EQ(0, ibv_dereg_mr(mr));
+		break;
+	case QP:
+		ASSERT_EQ(0, ibv_destroy_qp(loop->responder));
+		break;
+	case STATE_OF_QP:
+		ASSERT_EQ(0, ibv_modify_qp(loop->responder, &reset, IBV_QP_STATE));
+		break;
+	}
+	return now() - start;
+}
+
+static void post_on_each(struct loop *loops, unsigned int n, const struct request *request)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		post(&loops[i], request, 1);
+}
+
+/* The shortest of three times from the first posting to the last completion. */
+static __u64 time_together(struct __test_metadata *_metadata, struct loop *loops, unsigned int n,
+			   const struct request *request)
+{
+	__u64 start, time, shortest = -1;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		start = now();
+		post_on_each(loops, n, request);
+		expect_completions(_metadata, &loops[0], n, IBV_WC_SUCCESS);
+		time = now() - start;
+		shortest = MIN(shortest, time);
+	}
+	return shortest;
+}
+
+/* Who takes it away does not wait for the FLUSH, and the initiator learns of no success. */
+TEST_F_TIMEOUT(taken_away, amid_a_flush, PATIENCE)
+{
+	struct ibv_mr *small = reg_mr(&self->idle, self->memory, DAX_PAGE, PERSISTENT);
+	const struct request flush = flush_region(self->mr);
+	struct sample pair[] = {
+		{ .name = "FLUSH of a region of almost 4 GiB", .request = flush },
+		{ .name = "of 2 MiB", .request = flush_region(small) },
+	};
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+	__u64 together, alone, amid;
+	struct ibv_mr *other;
+	struct loop *last;
+	unsigned int n = 1;
+
+	if (compare(_metadata, &self->idle, pair, 5, 1) < 10000)
+		SKIP(return, "a large region is flushed as fast as a small one");
+	/* The more share the CPUs, the longer each takes. */
+	while ((together = time_together(_metadata, self->loops, n, &flush)) < LONG_ENOUGH &&
+	       n < CROWD)
+		n *= 2;
+	last = &self->loops[n - 1];
+	other = reg_mr(&self->idle, self->memory, TAKEN_SIZE, PERSISTENT);
+	alone = time_taking(_metadata, &self->idle, other, variant->what);
+
+	post_on_each(self->loops, n, &flush);
+	/* Each has begun by then, and none is done. */
+	poll(NULL, 0, together / 8 / 1000000);
+	amid = time_taking(_metadata, last, self->mr, variant->what);
+	printf("# %u FLUSHes %llu us; taken away amid them %llu us, without them %llu us\n", n,
+	       together / 1000, amid / 1000, alone / 1000);
+	EXPECT_LT(amid, alone + together / 2);
+	if (variant->what == REGION) {
+		expect_completions(_metadata, last, n, IBV_WC_REM_ACCESS_ERR);
+		return;
+	}
+	/* The others go on, and are answered. */
+	expect_completions(_metadata, last, n - 1, IBV_WC_SUCCESS);
+	ASSERT_EQ(0, ibv_modify_qp(last->requester, &error, IBV_QP_STATE));
+	expect_completions(_metadata, last, 1, IBV_WC_WR_FLUSH_ERR);
 }
 
 /* --- Persistent memory that is lent to the page allocator --- */
