@@ -93,6 +93,7 @@ ROW(said_state, error, "2 user API", "in error") { IBV_QPS_ERR, IBV_QPT_RC };
 /* Of UC, the state SQE may be said, too. */
 ROW(said_state, init_of_uc, "2 user API", "in INIT, of type UC") { IBV_QPS_INIT, IBV_QPT_UC };
 ROW(said_state, error_of_uc, "2 user API", "in error, of type UC") { IBV_QPS_ERR, IBV_QPT_UC };
+ROW(said_state, error_of_ud, "2 user API", "in error, of type UD") { IBV_QPS_ERR, IBV_QPT_UD };
 
 /* On to RTS, from the state that @said says; all that this step needs is there. */
 static int modify_from(struct rxe_qp *qp, enum ibv_qp_state said)
@@ -124,6 +125,9 @@ CASE(said_state, wrongly, "2 user API", "IBV_QP_CUR_STATE says another state: EI
 
 	for (said = IBV_QPS_RESET; said <= IBV_QPS_ERR; said++) {
 		if (said == (int)variant->state)
+			continue;
+		/* See in_error.of_a_datagram. */
+		if (said == IBV_QPS_SQE && variant->type == IBV_QPT_UD)
 			continue;
 		EXPECT_EQ(EINVAL, modify_from(qp, said)) {
 			TH_LOG("it was said to be in state %d", said);
@@ -168,4 +172,17 @@ CASE(in_error, said_to_work, "5 QP states",
 	both_verbs_served_elsewhere(_metadata, rig);
 	expect_memory(_metadata, rig);
 	EXPECT_EQ(0, ibv_poll_cq(rig->end.cq, 1, &wc));
+}
+
+CASE(in_error, of_a_datagram, "2 user API",
+     "a UD QP in error is said to be in SQE, where the standard has it: it is taken to RTS")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+
+	config.type = IBV_QPT_UD;
+	flow_reopen(rig, &config);
+	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
+	EXPECT_EQ(0, modify_from(&rig->flow.qp, IBV_QPS_SQE));
+	EXPECT_EQ(IBV_QPS_RTS, rxe_qp_state(&rig->flow.qp));
 }
