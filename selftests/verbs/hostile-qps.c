@@ -1014,6 +1014,54 @@ TEST_F_TIMEOUT(refusing, reset, PATIENCE)
 	EXPECT_GE(rounds - refused, LEAST);
 }
 
+/* ---- A QP that is destroyed when its last receive has completed ---- */
+
+FIXTURE(leaving) {
+	struct rig rig;
+};
+
+FIXTURE_SETUP(leaving)
+{
+	become_nobody();
+	/* What the peer sends is received by CPU 0. */
+	stay_on_cpu(1);
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
+FIXTURE_TEARDOWN(leaving)
+{
+	rxe_close(&self->rig.end);
+}
+
+/* A message whose completion was seen was received: its sender is told so. */
+TEST_F_TIMEOUT(leaving, acknowledges_what_it_has_received, PATIENCE)
+{
+	const long long end = now_ms() + milliseconds;
+	struct rig *rig = &self->rig;
+	struct packet rq, answer;
+	unsigned int rounds;
+	struct frame frame;
+	struct ibv_wc wc;
+
+	for (rounds = 0; rounds < MOST_ROUNDS && (rounds < LEAST || now_ms() < end); rounds++) {
+		flow_reopen(rig, &RXE_QP_DEFAULT);
+		rq = write_part(rig, ROCE_RC_SEND_ONLY, 0, 32);
+		rxe_post_recv(&rig->flow.qp, rig->mr, rq.va, 32);
+		send_raw(&rig->flow, &rq);
+		while (!ibv_poll_cq(rig->end.cq, 1, &wc))
+			;
+		ASSERT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+		ASSERT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), ibv_wc_status_str(wc.status));
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
+			TH_LOG("not acknowledged in round %u", rounds);
+		}
+		ASSERT_TRUE(frame_to_packet(&frame, &answer));
+		ASSERT_EQ(ROCE_RC_ACK, answer.opcode);
+		ASSERT_EQ(ROCE_AETH_ACK, answer.syndrome & ROCE_AETH_KIND_MASK);
+	}
+	TH_LOG("%u rounds", rounds);
+}
+
 /* ---- A QP that fails amid a request ---- */
 
 FIXTURE(failing) {
