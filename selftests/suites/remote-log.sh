@@ -114,7 +114,7 @@ memory_without_a_log_is_noticed() {
 ##############################################################################
 # In guests
 
-append() { log_pair remote-log "$serve_log" "$1"; }
+append() { log_pair remote-log $RANDOM "$serve_log" "$1"; }
 recover() { log_recovery remote-log "$1"; }
 
 log_outlives_power_cuts_and_goes_on() {
