@@ -68,6 +68,14 @@ static void become_nobody(void)
 		err(1, "becoming nobody");
 }
 
+/* CPU 0 receives what the peer sends.  A case that runs beside that stays on CPU 1. */
+static void open_as_nobody(struct rig *rig, int cpu)
+{
+	become_nobody();
+	stay_on_cpu(cpu);
+	rig_open(rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
 /* ---- The thread that modifies ---- */
 
 struct modifier {
@@ -201,11 +209,9 @@ static void make_pair(struct rxe_end *end, struct rxe_qp pair[2])
 
 FIXTURE_SETUP(loopback)
 {
-	become_nobody();
-	stay_on_cpu(0);
 	self->modifier = (struct modifier) { .depth = { variant->depth[0], variant->depth[1] } };
 	self->bank = self->successes = self->failures = 0;
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	open_as_nobody(&self->rig, 0);
 	self->local = rxe_reg_mr(&self->rig.end, MEMORY_LEN - PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
 	if (!self->local)
 		err(1, "a memory region");
@@ -400,9 +406,7 @@ FIXTURE(wire) {
 
 FIXTURE_SETUP(wire)
 {
-	become_nobody();
-	stay_on_cpu(0);
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	open_as_nobody(&self->rig, 0);
 	self->modifier = (struct modifier) { .depth = { 1, 128 } };
 	start_modifying(&self->modifier, &self->rig.flow.qp);
 }
@@ -514,9 +518,7 @@ FIXTURE(windows) {
 
 FIXTURE_SETUP(windows)
 {
-	become_nobody();
-	stay_on_cpu(0);
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	open_as_nobody(&self->rig, 0);
 }
 
 FIXTURE_TEARDOWN(windows)
@@ -777,9 +779,7 @@ FIXTURE(resized) {
 
 FIXTURE_SETUP(resized)
 {
-	become_nobody();
-	stay_on_cpu(0);
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	open_as_nobody(&self->rig, 0);
 	self->config = RXE_QP_DEFAULT;
 	self->resizer = (struct resizer) { };
 }
@@ -948,10 +948,7 @@ FIXTURE(refusing) {
 
 FIXTURE_SETUP(refusing)
 {
-	become_nobody();
-	/* What the peer sends is received by CPU 0. */
-	stay_on_cpu(1);
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	open_as_nobody(&self->rig, 1);
 	flow_open(&self->rig, &self->pulse, &RXE_QP_DEFAULT);
 }
 
@@ -1022,10 +1019,7 @@ FIXTURE(leaving) {
 
 FIXTURE_SETUP(leaving)
 {
-	become_nobody();
-	/* What the peer sends is received by CPU 0. */
-	stay_on_cpu(1);
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	open_as_nobody(&self->rig, 1);
 }
 
 FIXTURE_TEARDOWN(leaving)
