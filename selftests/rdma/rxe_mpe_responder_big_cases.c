@@ -147,7 +147,7 @@ CASE(longest, reads_beside_the_end, "5 range", "a QP that is asked for 16 GiB is
 	both_verbs_served_elsewhere(_metadata, rig);
 }
 
-/* The READ is to be answered for longer than the kernel waits.  More pairs take the CPU from who destroys the QP, too. */
+/* They share the CPUs.  With more of them, who destroys the first one gets too little of these, too. */
 #define PAIRS		2
 
 CASE(longest, reads_of_who_is_gone, "5 range",

@@ -49,8 +49,8 @@ rdma_cores_tests_end_as_before() {
 # perftest
 
 # NAME, the column of perftest's table that counts (5 of *_lat: the typical latency; of *_bw 4 is MB/s, 5 messages/s;
-# 3, the least, of ib_send_lat -e, which sleeps, so that the typical one depends on where a tick of the clock falls; the
-# least of one connection still does by 1.5 %, so it is that of five),
+# 3, the least, of ib_send_lat -e, which sleeps, so that the typical one depends on where a tick of the clock falls; by
+# 1.5 % the least of one connection still does, so it is that of five, of different lengths),
 # COMMAND.  All on one CPU: so who waits for a SEND has to sleep (-e), and ib_write_lat, whose two ends wait for
 # each other in a loop, is replaced by one WRITE after the other.
 # shellcheck disable=SC2016 # for the guest
