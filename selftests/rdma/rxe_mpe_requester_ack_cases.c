@@ -50,6 +50,7 @@ CASE(ack_request, not_of_an_unsignaled_write, "3 acknowledge request",
 	struct client *client = &self->client;
 	struct packet rq[2];
 
+	NEED_SAVED_ACKS();
 	post_all(_metadata, client, wr, 2, rq);
 	rq[0].ack_req = false;
 	expect_packet(_metadata, &rq[0]);
@@ -119,6 +120,7 @@ CASE(ack_request, after_nak, "4 retransmission",
 	struct client *client = &self->client;
 	struct packet rq[2];
 
+	NEED_SAVED_ACKS();
 	post_all(_metadata, client, wr, 2, rq);
 	rq[0].ack_req = false;
 	expect_packet(_metadata, &rq[0]);
@@ -146,6 +148,7 @@ CASE(ack_request, after_time_out, "4 retransmission",
 	struct client *client = &self->client;
 	struct packet rq[2];
 
+	NEED_SAVED_ACKS();
 	line_open(client, &client->line, &config);
 	line_meet(client, &client->line);
 	post_all(_metadata, client, wr, 2, rq);
@@ -171,6 +174,7 @@ CASE(ack_request_last, write, "3 acknowledge request",
 	struct client *client = &self->client;
 	struct packet rq[3];
 
+	NEED_SAVED_ACKS();
 	post_all(_metadata, client, wr, 2, rq);
 	rq[0].ack_req = false;
 	expect_packet(_metadata, &rq[0]);
@@ -221,6 +225,7 @@ CASE(ack_request_last, write_of_three_packets, "3 acknowledge request",
 	__u32 psn;
 	int i;
 
+	NEED_SAVED_ACKS();
 	for (i = 0; i < (int)MEMORY_LEN; i++)
 		client->end.memory[i] = i / MTU + i;
 	wr.len = 3 * MTU;
@@ -347,6 +352,7 @@ CASE(ack_request_end, long_series, "3 acknowledge request",
 	int i, asked = 0, unasked = 0;
 	struct frame frame;
 
+	NEED_SAVED_ACKS();
 	/* As long as no time-out sends anything again. */
 	open_end(client, variant->timeout ? variant->timeout + 2 : 0, 16, SERIES + 1);
 	for (i = 0; i < SERIES; i++)

@@ -652,8 +652,7 @@ FIXTURE(told_request) { struct client client; };
 
 FIXTURE_SETUP(told_request)
 {
-	if (!rxe_has_counter(variant->counter))
-		SKIP_CASE("this kernel does not count FLUSH and ATOMIC WRITE");
+	NEED_COUNTERS();
 	client_open(&self->client, &RXE_QP_DEFAULT);
 }
 

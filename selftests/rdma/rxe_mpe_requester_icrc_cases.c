@@ -229,6 +229,7 @@ CASE(icrc, behind_an_unsignaled_write, "3 acknowledge request",
 	const char *forms[] = { "CL", "LC" };
 	int i;
 
+	NEED_SAVED_ACKS();
 	for (i = 0; i < 2; i++) {
 		post_with_write(_metadata, client, true, rq);
 		respond(client, &rq[0]);
@@ -249,6 +250,7 @@ CASE(icrc, behind_an_unsignaled_write_to_legacy, "3 acknowledge request",
 	struct client *client = &self->client;
 	struct packet rq[2];
 
+	NEED_SAVED_ACKS();
 	peer_flushes(_metadata, client, &client->line, ICRC_LEGACY);
 	post_with_write(_metadata, client, false, rq);
 	expect_forms(_metadata, &rq[1], "L");
@@ -377,8 +379,10 @@ CASE(icrc, sent_are_counted, "1 ICRC trap",
      LEGACY_SENT " counts each legacy FLUSH that was sent, the same one again too, and no other")
 {
 	struct client *client = &self->client;
-	unsigned long long before = rxe_counter(LEGACY_SENT);
+	unsigned long long before;
 
+	NEED_COUNTERS();
+	before = rxe_counter(LEGACY_SENT);
 	flush_answered(_metadata, client, "CL");
 	flush_answered(_metadata, client, "L");
 	flush_answered(_metadata, client, "LLLL");
@@ -389,9 +393,11 @@ CASE(icrc, received_are_counted, "1 ICRC trap",
      LEGACY_RECEIVED " counts each legacy FLUSH that was received, and no other")
 {
 	struct client *client = &self->client;
-	unsigned long long before = rxe_counter(LEGACY_RECEIVED);
+	unsigned long long before;
 	int i;
 
+	NEED_COUNTERS();
+	before = rxe_counter(LEGACY_RECEIVED);
 	for (i = 0; i < 3; i++) {
 		peer_flushes(_metadata, client, &client->line, ICRC_LEGACY);
 		peer_flushes(_metadata, client, &client->line, ICRC_CONFORMING);

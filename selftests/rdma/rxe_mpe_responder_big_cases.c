@@ -13,10 +13,12 @@ FIXTURE(big) {
 
 FIXTURE_VARIANT(big) {
 	size_t len;
+	bool on_demand;
 };
 
 ROW(big, mib_1200, "5 range", "of 1200 MiB") { MIB(1200) };
 ROW(big, gib_2, "5 range", "of 2 GiB") { MIB(2048) };
+ROW(big, gib_2_on_demand, "5 range", "of 2 GiB, paged on demand") { MIB(2048), true };
 
 FIXTURE_TEARDOWN(big)
 {
@@ -26,10 +28,13 @@ FIXTURE_TEARDOWN(big)
 
 FIXTURE_SETUP(big)
 {
+	if (variant->on_demand)
+		need_odp(_metadata);
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
 	self->len = variant->len;
 	self->memory = rxe_map_pieces(self->len);
-	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, self->len, ACCESS_DRAM);
+	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, self->len,
+			      ACCESS_DRAM | (variant->on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 }
 
 static void acknowledged(struct __test_metadata *_metadata, struct rig *rig, struct packet rq)

@@ -800,8 +800,7 @@ FIXTURE_SETUP(told)
 	enum tale tale;
 
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-	if (!rxe_has_counter(variant->counter))
-		SKIP_CASE("this kernel does not count FLUSH and ATOMIC WRITE");
+	NEED_COUNTERS();
 	for (tale = SUCCESS; tale < TALES; tale++)
 		self->before[tale] = rxe_counter(told_counter(variant, tale));
 	if (!rxe_trace(variant->event))

@@ -62,6 +62,7 @@ CASE(flush, empty_anywhere, "5 zero-length", "length 0 at a VA outside the regio
 {
 	struct rig *rig = &self->rig;
 
+	NEED_OUR_ANSWER();
 	served(_metadata, rig, flush(rig, GLOBAL, 0x1000, 0));
 }
 
@@ -314,6 +315,7 @@ CASE(atomic_write, misaligned_and_outside, "5 ATOMIC WRITE alignment",
 {
 	struct rig *rig = &self->rig;
 
+	NEED_OUR_ANSWER();
 	refused(_metadata, rig, atomic_write_to(rig, rig->start + REGION_LEN - 7),
 		ROCE_AETH_NAK_INVALID);
 	flow_reopen(rig, &RXE_QP_DEFAULT);
@@ -381,6 +383,7 @@ CASE(atomic_write, zero_based_window, "5 ATOMIC WRITE alignment",
 	struct rig *rig = &self->rig;
 	__u64 misaligned = rig->start + 100, va;	/* by 4 */
 
+	NEED_OUR_ANSWER();
 	for (va = 0; va <= 4; va += 4) {
 		struct packet rq = atomic_write_to(rig, va);
 
