@@ -164,6 +164,7 @@ CASE(longest, reads_beside_the_end, "5 range", "a QP that is asked for 16 GiB is
 	both_verbs_served_elsewhere(_metadata, rig);
 }
 
+/* With a READ of 2 GiB each: to answer them takes longer than the kernel waits. */
 #define PAIRS		2
 
 CASE(longest, reads_of_who_is_gone, "5 range",

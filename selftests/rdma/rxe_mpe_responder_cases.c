@@ -586,20 +586,25 @@ CASE(verb, qp_in_error, "5 QP states", "a QP in error ignores it")
 	both_verbs_served_elsewhere(_metadata, &self->rig);
 }
 
-/* Send @rq with the opcode bits of each service. */
+/* Send @rq with the opcode bits of @service. */
+static void send_by_service(struct flow *flow, const struct packet *rq, __u8 service)
+{
+	struct frame frame;
+
+	packet_to_frame(rq, &frame);
+	frame.wire.bth.opcode |= service;
+	send_raw_frame(flow, &frame);
+}
+
+/* The same with those of each service. */
 static void send_for_all_services(struct flow *flow, const struct packet *rq, __u8 but_for)
 {
 	__u8 services[] = { 0, ROCE_SERVICE_UC, ROCE_SERVICE_RD, ROCE_SERVICE_UD };
-	struct frame frame;
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(services); i++) {
-		if (services[i] == but_for)
-			continue;
-		packet_to_frame(rq, &frame);
-		frame.wire.bth.opcode |= services[i];
-		send_raw_frame(flow, &frame);
-	}
+	for (i = 0; i < ARRAY_SIZE(services); i++)
+		if (services[i] != but_for)
+			send_by_service(flow, rq, services[i]);
 }
 
 CASE(verb, of_another_service, "1 opcode", "an RC QP ignores the opcodes of UC, RD and UD")
@@ -659,13 +664,13 @@ CASE(verb, to_a_ud_qp, "1 opcode", "reserved on UD: ignored, whatever service th
 			   ROCE_SERVICE_UD);
 }
 
-/* A UC QP that takes its receives from an SRQ. */
+/* A UC QP that takes its only receive from an SRQ. */
 
 DRAM_FIXTURE(shared_receives)
 
-static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig *rig, unsigned int receives)
+static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig *rig)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = receives, .max_sge = 1 } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
 	struct ibv_sge sge = { .addr = rig->start, .length = 2 * MTU, .lkey = rig->mr->lkey };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad_wr;
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
@@ -674,37 +679,27 @@ static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig
 	config.srq = ibv_create_srq(rig->end.pd, &attr);
 	ASSERT_NE(NULL, config.srq);
 	flow_reopen(rig, &config);
-	for (; receives; receives--)
-		ASSERT_EQ(0, ibv_post_srq_recv(config.srq, &wr, &bad_wr));
+	ASSERT_EQ(0, ibv_post_srq_recv(config.srq, &wr, &bad_wr));
 	return config.srq;
-}
-
-static void send_by_uc(struct rig *rig, const struct packet *rq)
-{
-	struct frame frame;
-
-	packet_to_frame(rq, &frame);
-	frame.wire.bth.opcode |= ROCE_SERVICE_UC;
-	send_raw_frame(&rig->flow, &frame);
 }
 
 CASE(shared_receives, uc_after_a_wrong_length, "1 payload",
      "a UC message goes on behind a packet of a wrong length: the kernel lives")
 {
 	struct rig *rig = &self->rig;
-	struct ibv_srq *srq = uc_with_srq(_metadata, rig, 1);
+	struct ibv_srq *srq = uc_with_srq(_metadata, rig);
 	struct packet first = { .opcode = ROCE_RC_SEND_FIRST, .payload_len = MTU };
 	struct packet middle = { .opcode = ROCE_RC_SEND_MIDDLE, .payload_len = MTU / 2 };
 
 	/* What is there: it stays as it is, however much is received. */
 	memcpy(first.payload, rig->model + REGION_OFFSET, MTU);
 	memcpy(middle.payload, rig->model + REGION_OFFSET + MTU, MTU);
-	send_by_uc(rig, &first);
+	send_by_service(&rig->flow, &first, ROCE_SERVICE_UC);
 	rig->flow.psn = psn_add(rig->flow.psn, 1);
-	send_by_uc(rig, &middle);
+	send_by_service(&rig->flow, &middle, ROCE_SERVICE_UC);
 	/* If that has ended the message, its receive is gone, and this one has none. */
 	middle.payload_len = MTU;
-	send_by_uc(rig, &middle);
+	send_by_service(&rig->flow, &middle, ROCE_SERVICE_UC);
 	both_verbs_served_elsewhere(_metadata, rig);
 	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
 	EXPECT_EQ(0, ibv_destroy_srq(srq));
