@@ -278,7 +278,9 @@ static void start(struct checker *checker, struct slot *slot, const struct state
 			     checker->environment);
 	if (errno) {
 		slot->pid = 0;
-		fail_errno("cannot run the checker %s", checker->argv[0]);
+		fail_errno("cannot run the checker %s%s", checker->argv[0],
+			   strchr(checker->argv[0], '/') || access(checker->argv[0], X_OK) ? "" :
+			   ", which is not in PATH; for that of this folder say ./ before it");
 	}
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attr);

@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <glob.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,11 +177,22 @@ static void read_before(struct run *run)
 	fclose(file);
 }
 
+/* The folders of tests and of the demo have those of runs inside. */
+static const char *runs_inside(const char *folder)
+{
+	glob_t found;
+
+	if (glob(xasprintf("%s/*/server.pcap", folder), 0, NULL, &found) || !found.gl_pathc)
+		return "";
+	return xasprintf("; it has runs inside, such as %s", dirname(found.gl_pathv[0]));
+}
+
 static void read_run(struct run *run, const struct options *o)
 {
 	run->folder = o->run;
 	if (access(xasprintf("%s/server.pcap", o->run), R_OK))
-		fail("%s is not the folder of a run of `rxe-vm pair`: it has no server.pcap", o->run);
+		fail("%s is not the folder of a run of `rxe-vm pair`: it has no server.pcap%s", o->run,
+		     runs_inside(o->run));
 	if (access(xasprintf("%s/server.memory", o->run), R_OK))
 		fail("%s has no server.memory: only a run with --server-pmem can be looked at", o->run);
 	if (access(xasprintf("%s/server.pmem0.start", o->run), R_OK))
@@ -345,7 +358,7 @@ static void check_end(const struct run *run)
 struct cut {
 	unsigned int frame;
 	uint64_t order;		/* by chance */
-	size_t next, quota;
+	size_t next;
 	bool chosen, exhausted;
 };
 
@@ -475,82 +488,83 @@ static void note_result(void *arg, size_t number, const struct state *state, boo
 		*list_add(&failure->state.held) = state->held.v[h];
 }
 
-/* Let so many cuts have a share as there are states to check, by chance. */
-static void choose_cuts(struct run *run, cut_list *cuts, size_t states)
+/* If there are fewer states to check than cuts, chance says which cuts have one. */
+static void choose_cuts(cut_list *cuts, size_t states)
 {
 	struct cut **order = xcalloc(cuts->n, sizeof(*order));
-	size_t planned = 0;
 
-	for (size_t i = 0; i < cuts->n; i++) {
-		struct cut *cut = &cuts->v[i];
-		size_t extremes, count;
-
-		model_cut(&run->model, cut->frame);
-		count = model_count(&run->model, &extremes);
-		/* As many by chance as without. */
-		cut->quota = count ? count : 2 * extremes;
-		order[i] = cut;
-	}
+	for (size_t i = 0; i < cuts->n; i++)
+		order[i] = &cuts->v[i];
 	qsort(order, cuts->n, sizeof(*order), by_order);
-	for (size_t i = 0; i < cuts->n && planned < states; i++) {
+	for (size_t i = 0; i < cuts->n && i < states; i++)
 		order[i]->chosen = true;
-		planned += order[i]->quota;
-	}
 	free(order);
 }
 
-/* Check states until so many have been, or there are no more. */
-static void check_states(struct run *run, const struct options *o, struct checker *checker,
-			 struct results *results, size_t *cuts_checked)
+/* Check up to @share states of this cut that are new, and no more than @most in all. */
+static void check_cut(struct model *model, struct cut *cut, size_t share, size_t most, struct seen *seen,
+		      struct checker *checker, struct results *results)
 {
-	struct model *model = &run->model;
-	struct seen seen = { };
 	struct state state = { };
+	size_t numbers, added = 0;
+
+	model_cut(model, cut->frame);
+	numbers = model_numbers(model);
+	/* Where chance finds nothing new any more, there is hardly something. */
+	for (size_t tries = 0; added < share && tries < 4 * share + 64 && seen->n < most; tries++) {
+		if (numbers && cut->next == numbers)
+			break;
+		if (model_state(model, cut->next++, &state) && add_seen(seen, state.hash)) {
+			added++;
+			checker_check(checker, model, &state, seen->n, note_result, results);
+		}
+	}
+	cut->exhausted = numbers && cut->next == numbers;
+	free(state.held.v);
+}
+
+/*
+ * Check states until so many have been, or there are no more.  All cuts have the same share; what a cut
+ * with few states leaves of it goes to the others.
+ */
+static void check_states(struct run *run, const struct options *o, struct checker *checker,
+			 struct results *results)
+{
+	struct seen seen = { };
 	cut_list cuts = { };
-	size_t before = 1;
+	size_t share, found = 1, untried = 0, more = 0;
 
 	find_cuts(run, o, &cuts);
-	choose_cuts(run, &cuts, o->states);
-	while (seen.n < o->states) {
-		size_t round = seen.n;
-
-		for (size_t i = 0; i < cuts.n && seen.n < o->states; i++) {
-			struct cut *cut = &cuts.v[i];
-			size_t extremes, count, added = 0, tries = 0;
-
-			if (!cut->chosen || cut->exhausted)
-				continue;
-			model_cut(model, cut->frame);
-			count = model_count(model, &extremes);
-			/* Where chance finds nothing new any more, there is hardly something. */
-			while (added < cut->quota && tries < 4 * cut->quota + 64 &&
-			       seen.n < o->states && !cut->exhausted) {
-				tries++;
-				if (model_state(model, cut->next, &state) &&
-				    add_seen(&seen, state.hash)) {
-					added++;
-					checker_check(checker, model, &state, seen.n, note_result,
-						      results);
-				}
-				cut->next++;
-				if (count && cut->next >= count)
-					cut->exhausted = true;
-			}
-		}
-		/* Then those that had no share; then more of all; then it is all there is. */
+	choose_cuts(&cuts, o->states);
+	share = o->states / cuts.n;
+	share += !share;
+	/* A round that finds nothing new may have met what others found: twice, and it is all there is. */
+	for (int idle = 0; seen.n < o->states && idle < 2; idle = found ? 0 : idle + 1) {
+		found = seen.n;
+		for (size_t i = 0; i < cuts.n && seen.n < o->states; i++)
+			if (cuts.v[i].chosen && !cuts.v[i].exhausted)
+				check_cut(&run->model, &cuts.v[i], share, o->states, &seen, checker,
+					  results);
+		found = seen.n - found;
+		/* Then those that had no share. */
 		for (size_t i = 0; i < cuts.n; i++)
 			cuts.v[i].chosen = true;
-		if (seen.n == round && before == round)
-			break;
-		before = round;
+		share = (o->states - seen.n) / cuts.n;
+		share += !share;
 	}
 	checker_wait(checker, note_result, results);
-	*cuts_checked = 0;
-	for (size_t i = 0; i < cuts.n; i++)
-		*cuts_checked += cuts.v[i].next > 0;
+	for (size_t i = 0; i < cuts.n; i++) {
+		untried += !cuts.v[i].next;
+		more += !cuts.v[i].exhausted;
+	}
+	printf("%zu states of %zu cuts: %zu fail\n", results->checked, cuts.n - untried, results->failed);
+	if (untried)
+		printf("note: %zu more cuts were not tried: --states %zu tries each\n", untried, cuts.n);
+	if (more > untried)
+		printf("note: a sample: %zu of these cuts may have more states, and --states or --seed tries others\n",
+		       more - untried);
 	free(cuts.v);
 	free(seen.slot);
-	free(state.held.v);
 }
 
 /******************************************************************************
@@ -740,7 +754,6 @@ int main(int argc, char **argv)
 	struct checker *checker;
 	struct options o;
 	struct run run;
-	size_t cuts;
 
 	parse(&o, argc, argv);
 	read_run(&run, &o);
@@ -753,8 +766,7 @@ int main(int argc, char **argv)
 	if (!o.checker)
 		return 0;
 	checker = checker_new(&run.history, &run.start, o.checker, o.jobs, o.timeout);
-	check_states(&run, &o, checker, &results, &cuts);
-	printf("%zu states of %zu cuts: %zu fail\n", results.checked, cuts, results.failed);
+	check_states(&run, &o, checker, &results);
 	explain_failures(&run, checker, &results);
 	checker_free(checker);
 	return results.failed ? 1 : 0;

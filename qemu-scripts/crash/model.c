@@ -7,6 +7,7 @@
 
 /* So many are made one by one; of more, a sample. */
 #define FEW_STATES	1024
+#define SCATTER		2654435761	/* a prime, more than there are states or words */
 
 uint64_t model_value(const struct history *history, uint32_t word, int32_t position)
 {
@@ -300,11 +301,11 @@ bool model_allows(struct model *model, struct state *state)
 	return true;
 }
 
-size_t model_count(const struct model *model, size_t *extremes)
+/* How many ways there are to choose, of which the model need not allow all; 0 if they are too many. */
+static size_t count_choices(const struct model *model)
 {
 	size_t count = 1;
 
-	*extremes = 2 + 2 * model->open.n;
 	for (size_t i = 0; i < model->open.n; i++) {
 		uint32_t w = model->open.v[i];
 
@@ -313,6 +314,13 @@ size_t model_count(const struct model *model, size_t *extremes)
 			return 0;
 	}
 	return count;
+}
+
+size_t model_numbers(const struct model *model)
+{
+	size_t count = count_choices(model), extremes = 2 * model->open.n;
+
+	return count ? 2 + 2 * (count > extremes ? count : extremes) : 0;
 }
 
 /* All words as new, or as old, as chosen[] permits. */
@@ -421,27 +429,32 @@ void model_random(struct model *model, uint64_t seed, struct state *state)
 	set_state(model, state);
 }
 
+/* The @n-th of @count, in an order that leaps; each is met once, as no count has that prime factor. */
+static size_t scattered(const struct model *model, size_t n, size_t count)
+{
+	return (n % count * SCATTER + mix64(model->seed ^ model->frame) % count) % count;
+}
+
 bool model_state(struct model *model, size_t n, struct state *state)
 {
-	size_t extremes, count = model_count(model, &extremes);
+	size_t count = count_choices(model), words = model->open.n, turn;
 	bool allowed = true;
 
-	if (count) {
-		if (n >= count)
-			return false;
-		allowed = choose_nth(model, n);
-	} else if (n == 0) {
-		choose(model, model->executed);
-		choose_all(model, false);
-	} else if (n == 1) {
-		choose(model, model->received);
-		choose_all(model, true);
-	} else if (n < 2 + model->open.n) {
-		allowed = choose_missing(model, n - 2);
-	} else if (n < extremes) {
-		allowed = choose_alone(model, n - 2 - model->open.n);
-	} else {
+	if (n < 2) {
+		choose(model, n ? model->received : model->executed);
+		choose_all(model, n);
+		set_state(model, state);
+		return true;
+	}
+	turn = (n - 2) / 2;
+	if (n % 2 == 0 && turn < 2 * words) {
+		size_t word = scattered(model, turn / 2, words);
+
+		allowed = turn % 2 ? choose_alone(model, word) : choose_missing(model, word);
+	} else if (!count) {
 		choose_by_chance(model, mix64(model->seed) ^ mix64(model->frame) * 31 ^ mix64(n));
+	} else {
+		allowed = n % 2 && turn < count && choose_nth(model, scattered(model, turn, count));
 	}
 	if (allowed)
 		set_state(model, state);

@@ -69,15 +69,15 @@ void model_cut(struct model *model, unsigned int frame);
 unsigned int *model_cuts(const struct model *model, size_t *n);
 
 /*
- * How many states there are at this cut, if they are few enough to be made one by one; else 0, and
- * then a sample begins with *@extremes that are no chance.
+ * The states of this cut have numbers: first that with only what must be there, and that with all that
+ * came; then in turn an extreme (one word is missing, or alone there) and a state by chance.  So the
+ * first few are a sample of any cut, small or large.
  */
-size_t model_count(const struct model *model, size_t *extremes);
 
-/*
- * The @n-th state, of all or of the sample.  False if there is no such state: the model does not
- * allow it, or @n is beyond the last.
- */
+/* How many numbers there are, if they reach each state; else 0, and there is no last number. */
+size_t model_numbers(const struct model *model);
+
+/* The @n-th state.  False if there is none: the model does not allow it, or @n is beyond the last. */
 bool model_state(struct model *model, size_t n, struct state *state);
 
 /* True if the model allows the state.  Its hash is set then. */

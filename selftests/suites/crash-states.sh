@@ -142,6 +142,22 @@ state_is_drawn() {
 no_flush_before_the_tail_is_found() {
 	finds no-flush tail "WRITE psn *words are lost*No FLUSH stands between the two, and ATOMIC WRITE psn"
 }
+# One of 60 records, by as many states as are the default: each cut has its share of them.
+one_missing_flush_is_found() {
+	local -i cuts
+	append no-flush-once
+	echo "# SEED=$seed"
+	crash_states 1 --seed "$seed" "$run" -- remote-log-survives "$work/text"
+	cuts=$(sed -n 's/.* persistent FLUSHes, \([0-9]*\) of them answered/\1/p' <<<"$said")+1
+	says "1000 states of $cuts cuts: "
+	says "note: a sample: "
+	crash_states 0 --states 50 --seed "$seed" "$run" -- true
+	says "50 states of 50 cuts: 0 fail"
+	says "note: $((cuts - 50)) more cuts were not tried: --states $cuts tries each"
+	crash_states 0 --states "$cuts" --seed "$seed" "$run" -- true
+	says "$cuts states of $cuts cuts: 0 fail"
+	[[ $said != *"were not tried"* ]] || fail "it says that cuts are left out"
+}
 a_flush_of_the_tail_only_is_found() {
 	finds tail-only tail "WRITE psn *lost*No persistent FLUSH of its QP that covers it follows"
 }
@@ -252,13 +268,17 @@ a_checker_may_do_what_it_likes() {
 	says "has not ended after 1 s"
 	crash_states 2 "$run" -- /no/such
 	says "cannot run the checker /no/such"
+	# shellcheck disable=SC2016
+	said=$(cd "$work" && touch my-checker && chmod +x my-checker &&
+		"$root/qemu-scripts/crash-states" "$run" -- my-checker 2>&1) && fail "it runs"
+	says "cannot run the checker my-checker, which is not in PATH; for that of this folder say ./ before it"
 	[[ -z $(find /dev/shm -name 'crash-states.*' -newer "$work/text") ]] || fail "images are left in memory"
 }
 
 wrong_usage_is_explained() {
 	local arguments message
-	mkdir "$work/empty" "$work/no-memory"
-	touch "$work/no-memory/server.pcap"
+	mkdir -p "$work/empty" "$work/no-memory" "$work/test/one"
+	touch "$work/no-memory/server.pcap" "$work/test/one/server.pcap"
 	while IFS='|' read -r arguments message; do
 		# shellcheck disable=SC2086 # words
 		crash_states 2 $arguments
@@ -270,6 +290,7 @@ wrong_usage_is_explained() {
 		--states 0 $work|--states, --jobs and --timeout are not 0
 		--model kind $work|--model kind: there are spec and ordered
 		$work/empty|$work/empty is not the folder of a run
+		$work/test|$work/test is not the folder of a run of \`rxe-vm pair\`: it has no server.pcap; it has runs inside, such as $work/test/one
 		$work/no-memory|$work/no-memory has no server.memory: only a run with --server-pmem
 		$work/empty checker|'checker': the checker stands behind --
 		$work/empty --|no checker behind --
@@ -319,6 +340,7 @@ cases=(
 	wrong_usage_is_explained
 	the_right_program_is_consistent_in_10000_states
 	no_flush_before_the_tail_is_found
+	one_missing_flush_is_found
 	a_flush_of_the_tail_only_is_found
 	a_range_one_byte_short_is_found
 	a_tail_by_write_is_found

@@ -9,6 +9,7 @@
  * they post is changed.
  */
 #include <rdma/rdma_verbs.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 static enum mistake {
 	NONE,
 	NO_FLUSH,	/* before the tail; the last FLUSH is of the whole region */
+	NO_FLUSH_ONCE,	/* the same for one record only */
 	TAIL_ONLY,	/* the only FLUSH is that of the tail's 8 bytes */
 	SHORT_RANGE,	/* the record's FLUSH is one byte short */
 	WRITE_TAIL,	/* the tail by WRITE, behind a FLUSH that is not waited for */
@@ -31,7 +33,7 @@ static enum mistake {
 } mistake;
 
 static const char *const names[] = {
-	"none", "no-flush", "tail-only", "short-range", "write-tail", "half-tails", "global",
+	"none", "no-flush", "no-flush-once", "tail-only", "short-range", "write-tail", "half-tails", "global",
 	"early", "other-qp", "no-checksum", "checksum", "read",
 };
 
@@ -81,15 +83,19 @@ static void flush_by_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, si
 	ibv_wr_set_sge(qp, mr->lkey, (uintptr_t)sink, len);
 }
 
+/* Is the FLUSH of this record left to that of its tail? */
+static bool leaves_it_to_the_tail(unsigned int record)
+{
+	return mistake == NO_FLUSH || mistake == NO_CHECKSUM || mistake == CHECKSUM ||
+	       (mistake == NO_FLUSH_ONCE && record == 12);
+}
+
 static void flush_record(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len)
 {
 	enum ibv_placement_type type = IBV_FLUSH_PERSISTENT;
 
 	switch (mistake) {
-	case NO_FLUSH:
 	case TAIL_ONLY:
-	case NO_CHECKSUM:
-	case CHECKSUM:
 		return;
 	case OTHER_QP:
 		flush_on_other_qp(qp, rkey, addr, len);
@@ -110,12 +116,11 @@ static void flush_record(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, siz
 	qp->wr_flags = 0;
 }
 
-static void flush_tail(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len)
+static void flush_tail(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, unsigned int record)
 {
 	if (mistake == EARLY)
 		qp->wr_flags = 0;
-	/* The record, too. */
-	if (mistake == NO_FLUSH || mistake == NO_CHECKSUM || mistake == CHECKSUM)
+	if (leaves_it_to_the_tail(record))
 		ibv_wr_flush(qp, rkey, 0, 0, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR);
 	else
 		ibv_wr_flush(qp, rkey, addr, len, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
@@ -130,8 +135,8 @@ static void broken_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, siz
 	else if (n < 2)
 		ibv_wr_flush(qp, rkey, addr, len, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
 	else if (n % 2)
-		flush_tail(qp, rkey, addr, len);
-	else
+		flush_tail(qp, rkey, addr, len, n / 2 - 1);
+	else if (!leaves_it_to_the_tail(n / 2 - 1))
 		flush_record(qp, rkey, addr, len);
 }
 
