@@ -532,14 +532,14 @@ static void check_states(struct run *run, const struct options *o, struct checke
 {
 	struct seen seen = { };
 	cut_list cuts = { };
-	size_t share, found = 1, untried = 0, more = 0;
+	size_t share, found, untried = 0, more = 0;
 
 	find_cuts(run, o, &cuts);
 	choose_cuts(&cuts, o->states);
-	share = o->states / cuts.n;
-	share += !share;
 	/* A round that finds nothing new may have met what others found: twice, and it is all there is. */
 	for (int idle = 0; seen.n < o->states && idle < 2; idle = found ? 0 : idle + 1) {
+		share = (o->states - seen.n) / cuts.n;
+		share += !share;
 		found = seen.n;
 		for (size_t i = 0; i < cuts.n && seen.n < o->states; i++)
 			if (cuts.v[i].chosen && !cuts.v[i].exhausted)
@@ -549,8 +549,6 @@ static void check_states(struct run *run, const struct options *o, struct checke
 		/* Then those that had no share. */
 		for (size_t i = 0; i < cuts.n; i++)
 			cuts.v[i].chosen = true;
-		share = (o->states - seen.n) / cuts.n;
-		share += !share;
 	}
 	checker_wait(checker, note_result, results);
 	for (size_t i = 0; i < cuts.n; i++) {

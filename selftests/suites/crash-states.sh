@@ -268,7 +268,6 @@ a_checker_may_do_what_it_likes() {
 	says "has not ended after 1 s"
 	crash_states 2 "$run" -- /no/such
 	says "cannot run the checker /no/such"
-	# shellcheck disable=SC2016
 	said=$(cd "$work" && touch my-checker && chmod +x my-checker &&
 		"$root/qemu-scripts/crash-states" "$run" -- my-checker 2>&1) && fail "it runs"
 	says "cannot run the checker my-checker, which is not in PATH; for that of this folder say ./ before it"
