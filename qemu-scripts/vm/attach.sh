@@ -27,6 +27,9 @@ find_attachable() {
 	[[ " $there " == *" $guest "* ]] || die "no guest '$guest' runs in $run, but: $there"
 	boot=$(newest_boot "$run/" "$guest")
 	[[ -p $run/$boot.shell.in ]] || die "'$guest' has a terminal already: its shell runs there"
+	# Nobody reads what was left by a rxe-vm that was killed.
+	dd if=/dev/null of="$run/$boot.control.in" oflag=nonblock conv=nocreat,notrunc status=none 2>/dev/null ||
+		die "'$guest' of $run runs no more: its rxe-vm was killed"
 }
 
 reader='' writer=''	# pids of what passes the guest's words on, and ours
