@@ -145,7 +145,10 @@ compose_qemu() {
 		# device for it, or dies: guest/init brings the other CPUs when the drivers have their devices.
 		append+=" maxcpus=1 noreplace-smp"
 		append+=" watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 no_timer_check tsc=reliable"
-		append+=$(known_tsc) ;;
+		append+=$(known_tsc)
+		# While a CPU comes up, Linux 7.3 with KASAN may forget for a moment that there are five levels of page
+		# tables, and then takes good addresses for bad.
+		append+=" no5lvl" ;;
 	*)
 		qemu+=(-accel "$accel" -cpu host) ;;
 	esac
