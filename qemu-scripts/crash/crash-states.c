@@ -223,8 +223,8 @@ static void count_requests(const struct run *run)
 		uncovered += history->updates.v[u].covered == NEVER;
 	for (size_t f = 0; f < history->flows.n; f++)
 		reads += history->flows.v[f].reads;
-	printf("%u frames, %zu QPs, %zu packets of requests, which stored %zu times to %zu words of %s\n",
-	       run->capture.frames, history->flows.n, history->requests.n, history->updates.n,
+	printf("%u frames, %zu QP%s, %zu packets of requests, which stored %zu times to %zu words of %s\n",
+	       run->capture.frames, history->flows.n, history->flows.n == 1 ? "" : "s", history->requests.n, history->updates.n,
 	       history->words.n, run->memory.device);
 	printf("%u persistent FLUSHes, %u of them answered\n", persistent, run->model.all_answers);
 	if (uncovered)
