@@ -123,6 +123,10 @@ smoke: kernel rdma-core selftests ## run a fast subset of the tests
 test-others: ## run the most telling suites on the other bases (skipped if the archive has dropped one)
 	@scripts/test-others
 
+.PHONY: test-submission
+test-submission: ## run all tests, and check what export and submission make of BASE
+	@scripts/test-submission
+
 .PHONY: nightly
 nightly: ## run everything, with one verdict; takes hours (STEPS='A B': these)
 	@scripts/nightly $(STEPS)
@@ -178,19 +182,20 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 	@git -C $(KERNEL_TREE) worktree prune
 	@git -C $(KERNEL_TREE) worktree add -q --detach $(CURDIR)/$(@D) base
 
+SUBMISSIONS := build/submission
 .PHONY: submission
 submission: $(if $(TOPIC),submission-kernel,submission-kernel submission-rdma-core submission-iproute2) ## build/submission: mail, and a pull request for rdma-core; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
 .PHONY: submission-kernel submission-rdma-core submission-iproute2
 submission-kernel: $(KERNEL_TREE)/.git
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES)$(TOPIC:%=/%) \
-		build/submission/kernel$(TOPIC:%=-%)
+		$(SUBMISSIONS)/kernel$(TOPIC:%=-%)
 # Upstream gets the newest.
 NEWEST_RDMA_CORE := $(lastword $(sort $(notdir $(wildcard rdma-core-provider/v*))))
 submission-rdma-core: $(RDMA_TREE)/.git
-	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES) build/submission/rdma-core,\
+	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES) $(SUBMISSIONS)/rdma-core,\
 		$(MAKE) --no-print-directory RDMA_CORE=$(NEWEST_RDMA_CORE) $@)
 submission-iproute2: $(IP_TREE)/.git
-	@scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) build/submission/iproute2
+	@scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) $(SUBMISSIONS)/iproute2
 
 .PHONY: bench
 bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: another kernel, too; ROUNDS=N; CONTINUE=DIR: go on with a run that was stopped

@@ -501,6 +501,9 @@ shell_is_attached_to_a_guest_that_runs() {
 	((status == 0)) || fail "the group ended with $status: $(<"$work/stderr")"
 	"$root/qemu-scripts/rxe-vm" attach "$run/client1" 2>"$work/message" && fail "it attaches to a run that is over"
 	grep "no guest runs in" "$work/message"
+	mkfifo "$run/client1."{control,shell}.in
+	"$root/qemu-scripts/rxe-vm" attach "$run/client1" 2>"$work/message" && fail "it attaches to a run that was killed"
+	grep "'client1' of .* runs no more: its rxe-vm was killed" "$work/message"
 }
 
 shell_is_one_side_of_a_pair() {
@@ -867,6 +870,19 @@ broken_suites_are_failures() {
 	[[ $status == 2 && $(<"$work/stdout") == *typo* ]] || fail "a suite that is not there: status $status: $(<"$work/stdout")"
 }
 
+# `make clean`, in another folder, with a build of its own
+clean_keeps_trees() {
+	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
+	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2} "$work"
+	touch "$work"/build/{v6.1/{src/work,bzImage,lib/module},selftests/program,log}
+	make -s -C "$work" clean
+	diff <(cd "$work/build" && find . -mindepth 1 | sort) - <<-'END'
+		./v6.1
+		./v6.1/src
+		./v6.1/src/work
+	END
+}
+
 cases=(
 	broken_suites_are_failures
 	listed_results_are_as_listed
@@ -931,6 +947,7 @@ cases=(
 	what_the_kernel_lacks_is_named
 	modules_that_are_not_found_are_named
 	kconfig_has_what_guests_miss
+	clean_keeps_trees
 	no_root_is_needed
 )
 # What the debug kernel alone can see.
