@@ -46,6 +46,16 @@ topics_of() {
 	fi
 }
 
+# other_suites SUITE: the scripts of the suites that it does not call, so that they do not change its results.  Who calls
+# run-tests may call any.
+other_suites() {
+	local own=selftests/suites/$1.sh other
+	! grep -q run-tests "$own" || return 0
+	for other in selftests/suites/*.sh; do
+		[[ $other == "$own" ]] || grep -qF "/${other##*/}" "$own" || say "$other"
+	done
+}
+
 # patches_of DIR: the paths of its patches, in order, those of all topics if it has some.
 patches_of() {
 	local topic

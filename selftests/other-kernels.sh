@@ -34,13 +34,14 @@ build_other() {
 	scripts/build-kernel "$tree" "build/$BASE$variant" "${fragments[@]}" >"$2" || die "it does not build: $2"
 }
 
-# Stands for all of the tests that a result depends on, with the rdma-core that they use and the kind of kernel.
+# tests_state SUITE: stands for all that its results depend on but the kernel's source: tests, rdma-core, kind of kernel.
 tests_state() {
 	local own
 	mapfile -t own < <(compgen -G "kernel/$base/*.config")
 	{
 		echo "DEBUG=${DEBUG:-0}"
 		find selftests qemu-scripts kernel/config "${own[@]}" "rdma-core-provider/${RDMA_CORE:-v56}" \
-			-path selftests/mutants -prune -o -type f ! -name '0000-*' -print0 | sort -z | xargs -0 cat
+			-path selftests/mutants -prune -o -type f ! -name '0000-*' -print |
+			grep -vxFf <(other_suites "$1") | sort | tr '\n' '\0' | xargs -0 cat
 	} | sha256sum | cut -c 1-16
 }
