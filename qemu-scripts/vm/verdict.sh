@@ -36,9 +36,9 @@ declare -A never_up=()	# boot -> why that guest did not come up, as far as its c
 # kernel, though it may end in a panic.
 why_not_up() {
 	local console=$run/$1.console said
-	said=$(grep -ao '^rxe-vm: .*' "$console" | tail -n 1 | tr -d '\r') || true
+	said=$(LC_ALL=C sed -n 's/^\(\[[^]]*\] *\)*rxe-vm: //p' "$console" | tail -n 1 | tr -d '\r')
 	if [[ -n $said ]]; then
-		said=${said#rxe-vm: }
+		: # it knows best
 	elif grep -aq 'Kernel panic .*Unable to mount root fs' "$console"; then
 		said="the kernel finds no initramfs: has it CONFIG_BLK_DEV_INITRD?"
 	elif grep -aq 'Kernel panic .*No working init found' "$console"; then
