@@ -617,6 +617,32 @@ static void wait_for_news(struct log *log)
 		handle_event(log);
 }
 
+/* It has lasted too long.  Who looks for the reason wants to know what each target is at. */
+__attribute__((noreturn))
+static void give_up(const struct log *log)
+{
+	static const char *const at[] = {
+		[AWAY] = "cannot be reached",
+		[CONNECTING] = "does not answer",
+		[WAITING] = "waits for others",
+		[READING_HEADER] = "its header is read",
+		[READING_RECORDS] = "its records are read",
+		[ERASING] = "its copy is erased",
+		[MAKING] = "a log is made",
+		[CLAIMING] = "it is claimed",
+		[CUTTING] = "its tail is moved back",
+		[FEEDING] = "it gets what it lacks",
+	};
+	unsigned int present = count_present(log);
+
+	for (unsigned int i = 0; i < log->n; i++)
+		say(&log->targets[i], "%s", at[log->targets[i].state]);
+	if (!log->recovered && present >= replicas_majority(log->n))
+		errx(1, "not recovered in %d s: %u of %u targets are there", PATIENCE_MS / 1000, present, log->n);
+	errx(1, "no majority for %d s: %u of %u targets; %u records are acknowledged", PATIENCE_MS / 1000,
+	     present, log->n, log->acknowledged);
+}
+
 static void call_those_away(struct log *log)
 {
 	long now = now_ms();
@@ -636,8 +662,7 @@ static void call_those_away(struct log *log)
 	if (log->recovered && count_present(log) >= replicas_majority(log->n))
 		log->since = now;
 	if (now - log->since > PATIENCE_MS)
-		errx(1, "no majority for %d s: %u of %u targets; %u records are acknowledged", PATIENCE_MS / 1000,
-		     count_present(log), log->n, log->acknowledged);
+		give_up(log);
 }
 
 /*
