@@ -763,6 +763,7 @@ int main(int argc, char **argv)
 	check_end(&run);
 	if (!o.checker)
 		return 0;
+	history_needs_stores(&run.history);
 	checker = checker_new(&run.history, &run.start, o.checker, o.jobs, o.timeout);
 	check_states(&run, &o, checker, &results);
 	explain_failures(&run, checker, &results);

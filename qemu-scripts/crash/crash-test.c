@@ -303,7 +303,8 @@ static const char *error_of(void (*what)(enum order order))
 
 	if (pipe(fds))
 		exit(1);
-	fclose(net.pcap);
+	if (net.pcap)
+		fclose(net.pcap);
 	net.pcap = NULL;
 	pid = fork();
 	if (!pid) {
@@ -499,6 +500,18 @@ TEST_F(run, a_read_gives_no_floor)
 	response(2);
 	load(ORDER_SPEC);
 	EXPECT_STATES(3, 1, "0 1");
+}
+
+/* Nothing has told the MTU, so the READ may have taken several PSNs; the FLUSH is before it. */
+TEST_F(run, a_flush_before_a_long_read_is_answered)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	request(ROCE_RC_READ_REQUEST, 3, KEY, 0, 512, "", 0);
+	response(2);
+	load(ORDER_SPEC);
+	EXPECT_EQ(1, model.all_answers);
+	EXPECT_STATES(4, 1, "1");
 }
 
 TEST_F(run, an_answered_flush_says_that_those_before_it_are_executed)
@@ -811,6 +824,32 @@ TEST_F(run, a_qp_used_again_is_an_error)
 	EXPECT_ERROR("a QP used again cannot be followed");
 }
 
+static void load_stores(enum order order)
+{
+	load(order);
+	history_needs_stores(&history);
+}
+
+TEST_F(run, no_request_is_an_error)
+{
+	EXPECT_EQ(NULL, strstr(error_of(load), "error:"));
+	EXPECT_NE(NULL, strstr(error_of(load_stores), "nothing to check: the capture has 0 frames, and no request to the target"));
+}
+
+TEST_F(run, no_store_to_persistent_memory_is_an_error)
+{
+	request(ROCE_RC_WRITE_ONLY, 1, 0x303, 0x1000 - VA, 8, "abcdefgh", 8);
+	flush(2, 0, 1);
+	response(2);
+	EXPECT_NE(NULL, strstr(error_of(load_stores), "no request stored to persistent memory.  The target took 2 packets"));
+}
+
+TEST_F(run, a_store_is_enough)
+{
+	write_word(1, 0, 1);
+	EXPECT_STREQ("no error", error_of(load_stores));
+}
+
 /* What the device holds when the target boots, or is ready: the first words, as digits. */
 static void hold(const char *name, const char *words)
 {
@@ -894,6 +933,16 @@ TEST_F(run, what_the_lab_could_not_learn_is_an_error)
 {
 	bad_memory("unknown no kprobes");
 	EXPECT_ERROR("could not learn what was registered: no kprobes");
+}
+
+TEST_F(run, a_target_without_an_address_is_an_error)
+{
+	FILE *file = fopen(in_folder("server.memory"), "w");
+
+	fprintf(file, "device dax0.0 0 %u\n", DEVICE);
+	fclose(file);
+	write_word(1, 0, 1);
+	EXPECT_ERROR("it has no line \"link MAC\"");
 }
 
 TEST_F(run, a_line_that_is_not_understood_is_an_error)

@@ -435,8 +435,8 @@ static bool take_success(struct history *history, struct responder *r, const str
 	struct request *request;
 	bool own;
 
-	/* What a READ of unknown PSNs sends back. */
-	if (r->read_open && packet->opcode != ROCE_RC_ACK)
+	/* What a READ of unknown PSNs sends back.  What precedes the READ has an answer of its own. */
+	if (r->read_open && packet->opcode != ROCE_RC_ACK && psn >= r->expected)
 		return true;
 	if (psn >= r->expected)
 		return false;
@@ -894,4 +894,17 @@ void history_read(struct history *history, const struct capture *capture,
 		free(open[f].v);
 	free(open);
 	sort_by_word(history);
+}
+
+void history_needs_stores(const struct history *history)
+{
+	const struct capture *capture = history->capture;
+
+	if (history->words.n)
+		return;
+	if (!history->flows.n)
+		fail("%s: nothing to check: the capture has %u frames, and no request to the target among them.  Does the initiator run, and connect to RXE_PEER_ADDR?",
+		     capture->path, capture->frames);
+	fail("%s: nothing to check: no request stored to persistent memory.  The target took %zu packets of requests.  Does it map /dev/%s, and register that?",
+	     capture->path, history->requests.n, history->memory->device);
 }

@@ -100,6 +100,9 @@ struct history {
 void history_read(struct history *history, const struct capture *capture,
 		  const struct memory *memory, const struct before *before);
 
+/* Ends the program if there is nothing that a power failure could take: such a run would pass unseen. */
+void history_needs_stores(const struct history *history);
+
 /* The word at @offset, or NEVER. */
 uint32_t history_word(const struct history *history, uint64_t offset);
 

@@ -16,6 +16,13 @@ static bool read_link(struct memory *memory, const char *text)
 		      &m[4], &m[5], &rest) == 6;
 }
 
+static bool memory_has_link(const struct memory *memory)
+{
+	static const uint8_t none[sizeof(memory->mac)];
+
+	return memcmp(memory->mac, none, sizeof(none));
+}
+
 /* "device NAME PLACE SIZE": where it lies in the NVDIMM */
 static bool read_device(struct memory *memory, const char *text)
 {
@@ -147,6 +154,9 @@ void memory_read(struct memory *memory, const char *path)
 	}
 	free(line);
 	fclose(file);
+	if (!memory_has_link(memory))
+		fail("%s: it has no line \"link MAC\" with the target's address, so that no request can be told from an answer: run `rxe-vm pair` again, or add the line",
+		     path);
 	if (!memory->size)
 		fail("%s: the target has no persistent memory (rxe-vm pair --server-pmem gives it some)",
 		     path);
