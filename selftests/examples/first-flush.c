@@ -4,16 +4,25 @@
  *
  *	first-flush target ADDRESS	lends some memory, and prints what is there in the end
  *	first-flush initiator ADDRESS	writes into it, and learns when all can see it
+ *
+ * It needs rdma-core 45 or newer, and the headers of Linux 6.2 or newer:
+ *
+ *	cc -o first-flush first-flush.c -lrdmacm -libverbs
  */
 #include <err.h>
+#include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #define PORT	"7473"
+
+/* Since rdma-core 45 the struct has wr_flush, the second member after wr_abort. */
+_Static_assert(sizeof(struct ibv_qp_ex) >= offsetof(struct ibv_qp_ex, wr_abort) + 3 * sizeof(void *),
+	       "this libibverbs has no ibv_wr_flush(): install rdma-core 45 or newer (libibverbs-dev)");
 
 /* What the target tells: where its memory is, and by which key it can be reached. */
 struct region {
@@ -21,44 +30,58 @@ struct region {
 	uint32_t rkey;
 };
 
+static const struct ibv_qp_cap queues = {
+	.max_send_wr = 2,
+	.max_recv_wr = 1,
+	.max_send_sge = 1,
+	.max_recv_sge = 1,
+};
+
 /*
- * An end of the connection with its queue pair; a listener makes one for each end that it accepts.
- * Without an event channel of our own, each call of rdma_cm waits until it is done.
+ * An end of the connection, still without a queue pair.  It has no event channel of our own, so each call of
+ * rdma_cm waits until it is done.
  */
 static struct rdma_cm_id *endpoint(const char *address, int flags)
 {
 	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP };
-	struct ibv_qp_init_attr attr = {
-		.cap = {
-			.max_send_wr = 2,
-			.max_recv_wr = 1,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-		},
-	};
 	struct rdma_addrinfo *info;
 	struct rdma_cm_id *id;
 
 	if (rdma_getaddrinfo(address, PORT, &hints, &info) ||
-	    rdma_create_ep(&id, info, NULL, &attr))
+	    rdma_create_ep(&id, info, NULL, NULL))
 		err(1, "%s", address);
 	rdma_freeaddrinfo(info);
 	return id;
 }
 
 /* ask-begin */
-static void ask(struct ibv_context *context, bool posts)
+static void ask_device(struct ibv_context *context)
 {
 	struct ibv_device_attr_ex attr = {};
 
 	if (ibv_query_device_ex(context, NULL, &attr))
 		err(1, "ibv_query_device_ex");
-	if (!(attr.device_cap_flags_ex & IBV_DEVICE_FLUSH_GLOBAL))
-		errx(1, "%s has no FLUSH: ibv_devinfo -v tells what it has",
+	if (!(attr.device_cap_flags_ex & IB_UVERBS_DEVICE_FLUSH_GLOBAL)) /* in the headers of Linux 6.2 or newer */
+		errx(1, "%s has no FLUSH: use Soft-RoCE of Linux 6.2 or newer, or SEND to a program of the target that answers",
 		     ibv_get_device_name(context->device));
-	/* Only who posts cares: rdma_post_flush() calls ibv_post_send(). */
-	if (posts && !(attr.post_send_ops_flags & IBV_QP_EX_WITH_FLUSH))
-		errx(1, "ibv_post_send() of this rdma-core does not take FLUSH");
+}
+
+/* An extended queue pair names what it will post, so the library can say at once that it does not post it. */
+static void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = queues,
+		.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_SEND,
+	};
+
+	if (!rdma_create_qp_ex(id, &attr))
+		return;
+	if (errno == EOPNOTSUPP)
+		errx(1, "libibverbs posts no FLUSH to %s: install rdma-core 45 or newer",
+		     ibv_get_device_name(id->verbs->device));
+	err(1, "rdma_create_qp_ex");
 }
 /* ask-end */
 
@@ -68,13 +91,16 @@ static void target(const char *address)
 	static char memory[64] = "nothing";
 	struct rdma_cm_id *listener = endpoint(address, RAI_PASSIVE), *id;
 	struct rdma_conn_param param = { .responder_resources = 1, .rnr_retry_count = 7 };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = queues };
 	struct region region;
 	struct ibv_mr *mr;
 	struct ibv_wc wc;
 
 	if (rdma_listen(listener, 1) || rdma_get_request(listener, &id))
 		err(1, "no initiator");
-	ask(id->verbs, false);
+	ask_device(id->verbs);
+	if (rdma_create_qp(id, NULL, &attr))
+		err(1, "rdma_create_qp");
 	mr = ibv_reg_mr(id->pd, memory, sizeof(memory),
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			IBV_ACCESS_FLUSH_GLOBAL);
@@ -107,16 +133,20 @@ static void completed(struct rdma_cm_id *id, enum ibv_wc_opcode opcode)
 }
 
 /* post-begin */
-static void write_and_flush(struct rdma_cm_id *id, const struct region *region,
-			    struct ibv_mr *text)
+static void write_and_flush(struct rdma_cm_id *id, const struct region *region, struct ibv_mr *text)
 {
-	if (rdma_post_write(id, NULL, text->addr, text->length, text, 0,
-			    region->addr, region->rkey))
-		err(1, "rdma_post_write");
-	if (rdma_post_flush(id, NULL, text->length, IBV_SEND_SIGNALED,
-			    region->addr, region->rkey,
-			    IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE))
-		err(1, "rdma_post_flush");
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(id->qp);
+	int ret;
+
+	ibv_wr_start(qp);
+	qp->wr_flags = 0;
+	ibv_wr_rdma_write(qp, region->rkey, region->addr);
+	ibv_wr_set_sge(qp, text->lkey, (uintptr_t)text->addr, text->length);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_flush(qp, region->rkey, region->addr, text->length, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	ret = ibv_wr_complete(qp);
+	if (ret)
+		errx(1, "ibv_wr_complete: %s", strerror(ret));
 }
 /* post-end */
 
@@ -128,7 +158,8 @@ static void initiator(const char *address)
 	struct region region;
 	struct ibv_mr *mr;
 
-	ask(id->verbs, true);
+	ask_device(id->verbs);
+	make_qp(id);
 	mr = rdma_reg_msgs(id, text, sizeof(text));
 	if (!mr || rdma_connect(id, &param))
 		err(1, "%s", address);
@@ -136,7 +167,7 @@ static void initiator(const char *address)
 
 	write_and_flush(id, &region, mr);
 	completed(id, IBV_WC_FLUSH);
-	puts("flushed: whoever looks at the memory sees the text");
+	puts("flushed: all that access the memory see the text");
 
 	if (rdma_post_sendv(id, NULL, NULL, 0, IBV_SEND_SIGNALED))
 		err(1, "rdma_post_sendv");

@@ -7,12 +7,18 @@
  *
  * The tail, 8 bytes at offset 0, counts the records.  Record i is at 64 * (i + 1): 8 words, each i + 1.
  * The memory holds zeros at first, an empty log: rxe-vm's --server-pmem SIZE makes it so.
+ *
+ * It needs rdma-core 45 or newer, and the headers of Linux 6.2 or newer:
+ *
+ *	cc -o first-log first-log.c -lrdmacm -libverbs
  */
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,32 +30,68 @@
 #define RECORD	64
 #define MOST	(SIZE / RECORD - 1)
 
+/* Since rdma-core 45 the struct has wr_flush, the second member after wr_abort. */
+_Static_assert(sizeof(struct ibv_qp_ex) >= offsetof(struct ibv_qp_ex, wr_abort) + 3 * sizeof(void *),
+	       "this libibverbs has no ibv_wr_flush(): install rdma-core 45 or newer (libibverbs-dev)");
+
 /* What the target tells: where its memory is, and by which key it can be reached. */
 struct region {
 	uint64_t addr;
 	uint32_t rkey;
 };
 
-/* An end of the connection with its queue pair, as in first-flush.c: four requests are posted at once. */
+/* Four requests are posted at once. */
+static const struct ibv_qp_cap queues = {
+	.max_send_wr = 4,
+	.max_recv_wr = 1,
+	.max_send_sge = 1,
+	.max_recv_sge = 1,
+};
+
+/* An end of the connection, still without a queue pair, as in first-flush.c. */
 static struct rdma_cm_id *endpoint(const char *address, int flags)
 {
 	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP };
-	struct ibv_qp_init_attr attr = {
-		.cap = {
-			.max_send_wr = 4,
-			.max_recv_wr = 1,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-		},
-	};
 	struct rdma_addrinfo *info;
 	struct rdma_cm_id *id;
 
 	if (rdma_getaddrinfo(address, PORT, &hints, &info) ||
-	    rdma_create_ep(&id, info, NULL, &attr))
+	    rdma_create_ep(&id, info, NULL, NULL))
 		err(1, "%s", address);
 	rdma_freeaddrinfo(info);
 	return id;
+}
+
+static void ask_device(struct ibv_context *context)
+{
+	const uint64_t needed = IB_UVERBS_DEVICE_FLUSH_PERSISTENT | /* in the headers of Linux 6.2 or newer */
+				IB_UVERBS_DEVICE_ATOMIC_WRITE;
+	struct ibv_device_attr_ex attr = {};
+
+	if (ibv_query_device_ex(context, NULL, &attr))
+		err(1, "ibv_query_device_ex");
+	if ((attr.device_cap_flags_ex & needed) != needed)
+		errx(1, "%s has no FLUSH to persistence, or no ATOMIC WRITE: use Soft-RoCE of Linux 6.2 or newer, or SEND to a program of the target that makes the data durable and answers",
+		     ibv_get_device_name(context->device));
+}
+
+/* An extended queue pair names what it will post, so the library can say at once that it does not post it. */
+static void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = queues,
+		.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_FLUSH |
+				  IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_SEND,
+	};
+
+	if (!rdma_create_qp_ex(id, &attr))
+		return;
+	if (errno == EOPNOTSUPP)
+		errx(1, "libibverbs posts no FLUSH or no ATOMIC WRITE to %s: install rdma-core 45 or newer",
+		     ibv_get_device_name(id->verbs->device));
+	err(1, "rdma_create_qp_ex");
 }
 
 /* target-begin */
@@ -58,6 +100,7 @@ static void target(const char *address, const char *device)
 	struct rdma_cm_id *listener = endpoint(address, RAI_PASSIVE), *id;
 	/* Of one post: FLUSH, ATOMIC WRITE, FLUSH. */
 	struct rdma_conn_param param = { .responder_resources = 3, .rnr_retry_count = 7 };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = queues };
 	int fd = open(device, O_RDWR);
 	struct region region;
 	struct ibv_mr *mr;
@@ -71,6 +114,9 @@ static void target(const char *address, const char *device)
 		err(1, "%s", device);
 	if (rdma_listen(listener, 1) || rdma_get_request(listener, &id))
 		err(1, "no initiator");
+	ask_device(id->verbs);
+	if (rdma_create_qp(id, NULL, &attr))
+		err(1, "rdma_create_qp");
 	mr = ibv_reg_mr(id->pd, memory, SIZE,
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			IBV_ACCESS_FLUSH_PERSISTENT);
@@ -101,41 +147,47 @@ static void completed(struct rdma_cm_id *id, enum ibv_wc_opcode opcode)
 }
 
 /* append-begin */
-/* @data has room for a record and the tail. */
-static void append(struct rdma_cm_id *id, const struct region *log,
-		   struct ibv_mr *data, uint64_t record)
+/* @words has room for a record.  The tail needs none: ibv_wr_atomic_write() takes its eight bytes at once. */
+static void append(struct rdma_cm_id *id, const struct region *log, struct ibv_mr *words, uint64_t record)
 {
-	uint64_t *words = data->addr, *tail = words + RECORD / 8;
-	uint64_t to = log->addr + RECORD * (record + 1);
+	uint64_t to = log->addr + RECORD * (record + 1), *word = words->addr;
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(id->qp);
+	const uint64_t tail = record + 1;
+	int ret;
 
 	for (int i = 0; i < RECORD / 8; i++)
-		words[i] = record + 1;
-	*tail = record + 1;
-	if (rdma_post_write(id, NULL, words, RECORD, data, 0, to, log->rkey) ||
-	    rdma_post_flush(id, NULL, RECORD, 0, to, log->rkey,
-			    IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE) ||
-	    rdma_post_atomic_write(id, NULL, tail, data, 0, log->addr, log->rkey) ||
-	    rdma_post_flush(id, NULL, sizeof(*tail), IBV_SEND_SIGNALED, log->addr,
-			    log->rkey, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE))
-		err(1, "record %" PRIu64, record);
+		word[i] = record + 1;
+	ibv_wr_start(qp);
+	qp->wr_flags = 0;
+	ibv_wr_rdma_write(qp, log->rkey, to);
+	ibv_wr_set_sge(qp, words->lkey, (uintptr_t)word, RECORD);
+	ibv_wr_flush(qp, log->rkey, to, RECORD, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
+	ibv_wr_atomic_write(qp, log->rkey, log->addr, &tail);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_flush(qp, log->rkey, log->addr, sizeof(tail), IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
+	ret = ibv_wr_complete(qp);
+	if (ret)
+		errx(1, "record %" PRIu64 ": %s", record, strerror(ret));
 	completed(id, IBV_WC_FLUSH);
 }
 /* append-end */
 
 static void initiator(const char *address, unsigned long records)
 {
-	static uint64_t words[RECORD / 8 + 1];
+	static uint64_t record[RECORD / 8];
 	struct rdma_conn_param param = { .initiator_depth = 3, .retry_count = 6 };
 	struct rdma_cm_id *id = endpoint(address, 0);
 	struct region log;
-	struct ibv_mr *data;
+	struct ibv_mr *words;
 
-	data = rdma_reg_msgs(id, words, sizeof(words));
-	if (!data || rdma_connect(id, &param))
+	ask_device(id->verbs);
+	make_qp(id);
+	words = rdma_reg_msgs(id, record, sizeof(record));
+	if (!words || rdma_connect(id, &param))
 		err(1, "%s", address);
 	memcpy(&log, id->event->param.conn.private_data, sizeof(log));
 	for (unsigned long i = 0; i < records; i++)
-		append(id, &log, data, i);
+		append(id, &log, words, i);
 	printf("%lu records are durable\n", records);
 
 	if (rdma_post_sendv(id, NULL, NULL, 0, IBV_SEND_SIGNALED))

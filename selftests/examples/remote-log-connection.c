@@ -47,13 +47,14 @@ struct rdma_addrinfo *log_address(const char *text, int flags)
 
 void log_ask_device(struct ibv_context *context)
 {
-	const __u64 needed = IBV_DEVICE_FLUSH_PERSISTENT | IBV_DEVICE_ATOMIC_WRITE;
-	struct ibv_device_attr_ex attr;
+	const __u64 needed = IB_UVERBS_DEVICE_FLUSH_PERSISTENT | /* in the headers of Linux 6.2 or newer */
+			     IB_UVERBS_DEVICE_ATOMIC_WRITE;
+	struct ibv_device_attr_ex attr = {};
 
 	if (ibv_query_device_ex(context, NULL, &attr))
 		err(1, "ibv_query_device_ex");
 	if ((attr.device_cap_flags_ex & needed) != needed)
-		errx(1, "%s has no FLUSH to persistence, or no ATOMIC WRITE: ibv_devinfo -v tells what it has",
+		errx(1, "%s has no FLUSH to persistence, or no ATOMIC WRITE: use Soft-RoCE of Linux 6.2 or newer, or SEND to a program of the target that makes the data durable and answers",
 		     ibv_get_device_name(context->device));
 }
 
@@ -81,7 +82,8 @@ void log_create_qp(struct log_connection *connection, struct ibv_pd *pd, __u8 ac
 	log_ask_device(connection->id->verbs);
 	if (rdma_create_qp_ex(connection->id, &attr)) {
 		if (errno == EOPNOTSUPP)
-			errx(1, "this rdma-core has no FLUSH or no ATOMIC WRITE");
+			errx(1, "libibverbs posts no FLUSH or no ATOMIC WRITE to %s: install rdma-core 45 or newer",
+			     ibv_get_device_name(connection->id->verbs->device));
 		err(1, "rdma_create_qp_ex");
 	}
 	connection->qp = ibv_qp_to_qp_ex(connection->id->qp);

@@ -4,8 +4,13 @@
 #define REMOTE_LOG_CONNECTION_H
 
 #include <rdma/rdma_cma.h>
+#include <stddef.h>
 
 #include "remote-log.h"
+
+/* Since rdma-core 45 the struct has wr_flush, the second member after wr_abort. */
+_Static_assert(sizeof(struct ibv_qp_ex) >= offsetof(struct ibv_qp_ex, wr_abort) + 3 * sizeof(void *),
+	       "this libibverbs has no ibv_wr_flush(): install rdma-core 45 or newer (libibverbs-dev)");
 
 /*
  * FLUSH and ATOMIC WRITE share the credits of READ: so many may be on their way at once.  What is
