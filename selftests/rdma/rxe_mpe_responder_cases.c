@@ -668,41 +668,80 @@ CASE(verb, to_a_ud_qp, "1 opcode", "reserved on UD: ignored, whatever service th
 
 DRAM_FIXTURE(shared_receives)
 
+static void post_shared_receive(struct __test_metadata *_metadata, struct rig *rig,
+				struct ibv_srq *srq)
+{
+	struct ibv_sge sge = { .addr = rig->start, .length = 2 * MTU, .lkey = rig->mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad_wr;
+
+	ASSERT_EQ(0, ibv_post_srq_recv(srq, &wr, &bad_wr));
+}
+
 static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig *rig)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
-	struct ibv_sge sge = { .addr = rig->start, .length = 2 * MTU, .lkey = rig->mr->lkey };
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad_wr;
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 
 	config.type = IBV_QPT_UC;
 	config.srq = ibv_create_srq(rig->end.pd, &attr);
 	ASSERT_NE(NULL, config.srq);
 	flow_reopen(rig, &config);
-	ASSERT_EQ(0, ibv_post_srq_recv(config.srq, &wr, &bad_wr));
+	post_shared_receive(_metadata, rig, config.srq);
 	return config.srq;
 }
 
-CASE(shared_receives, uc_after_a_wrong_length, "1 payload",
-     "a UC message goes on behind a packet of a wrong length: the kernel lives")
+/* A UC packet of a SEND.  Its payload is what memory holds at @offset of the receive: it stays as it is. */
+static void send_uc(struct rig *rig, __u8 opcode, __u64 offset, __u32 len)
 {
-	struct rig *rig = &self->rig;
-	struct ibv_srq *srq = uc_with_srq(_metadata, rig);
-	struct packet first = { .opcode = ROCE_RC_SEND_FIRST, .payload_len = MTU };
-	struct packet middle = { .opcode = ROCE_RC_SEND_MIDDLE, .payload_len = MTU / 2 };
+	struct packet rq = { .opcode = opcode, .payload_len = len };
 
-	/* What is there: it stays as it is, however much is received. */
-	memcpy(first.payload, rig->model + REGION_OFFSET, MTU);
-	memcpy(middle.payload, rig->model + REGION_OFFSET + MTU, MTU);
-	send_by_service(&rig->flow, &first, ROCE_SERVICE_UC);
-	rig->flow.psn = psn_add(rig->flow.psn, 1);
-	send_by_service(&rig->flow, &middle, ROCE_SERVICE_UC);
-	/* If that has ended the message, its receive is gone, and this one has none. */
-	middle.payload_len = MTU;
-	send_by_service(&rig->flow, &middle, ROCE_SERVICE_UC);
+	memcpy(rq.payload, rig->model + REGION_OFFSET + offset, len);
+	send_by_service(&rig->flow, &rq, ROCE_SERVICE_UC);
+}
+
+static void finish_uc_with_srq(struct __test_metadata *_metadata, struct rig *rig,
+			       struct ibv_srq *srq)
+{
 	both_verbs_served_elsewhere(_metadata, rig);
 	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
 	EXPECT_EQ(0, ibv_destroy_srq(srq));
+}
+
+CASE(shared_receives, uc_after_a_wrong_length, "1 payload",
+     "a UC message goes on after a packet of a wrong length: the kernel lives")
+{
+	struct rig *rig = &self->rig;
+	struct ibv_srq *srq = uc_with_srq(_metadata, rig);
+
+	send_uc(rig, ROCE_RC_SEND_FIRST, 0, MTU);
+	rig->flow.psn = psn_add(rig->flow.psn, 1);
+	send_uc(rig, ROCE_RC_SEND_MIDDLE, MTU, MTU / 2);
+	/* If that has ended the message, its receive is gone, and this one has none. */
+	send_uc(rig, ROCE_RC_SEND_MIDDLE, MTU, MTU);
+	finish_uc_with_srq(_metadata, rig, srq);
+}
+
+CASE(shared_receives, uc_beyond_the_receive, "1 payload",
+     "a UC message outgrows its receive: the kernel lives, and the QP takes the next message")
+{
+	struct rig *rig = &self->rig;
+	struct ibv_srq *srq = uc_with_srq(_metadata, rig);
+	struct ibv_wc wc;
+
+	send_uc(rig, ROCE_RC_SEND_FIRST, 0, MTU);
+	rig->flow.psn = psn_add(rig->flow.psn, 1);
+	send_uc(rig, ROCE_RC_SEND_MIDDLE, MTU, MTU);
+	rig->flow.psn = psn_add(rig->flow.psn, 1);
+	/* The receive is full.  The first of these ends the message and its receive; the second has none. */
+	send_uc(rig, ROCE_RC_SEND_MIDDLE, 0, MTU);
+	send_uc(rig, ROCE_RC_SEND_MIDDLE, 0, MTU);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
+	post_shared_receive(_metadata, rig, srq);
+	send_uc(rig, ROCE_RC_SEND_ONLY, 0, MTU);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+	finish_uc_with_srq(_metadata, rig, srq);
 }
 
 /* A READ of nothing. */
