@@ -8,6 +8,7 @@
  *	memory.c	what was registered
  *	history.c	what the target took, and did to its memory
  *	model.c		the states that are allowed
+ *	sample.c	which of them are checked
  *	checker.c	images, and the checker's processes
  *	explain.c	why a state fails
  */
@@ -26,6 +27,10 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "sample.h"
+
+/* No state fails, but not all that a pass stands for was checked.  3 is a lost guest of rxe-vm. */
+#define STATUS_NOT_JUDGED	4
 
 #define EXPLAINED	3	/* failures of different kinds */
 #define TRIED		12	/* to find these */
@@ -49,7 +54,9 @@ static const char usage[] =
 "It ends with 0 if the state is consistent, with 1 if not; any other status is an\n"
 "error of the checker.\n"
 "\n"
-"  --states N     check N different states (1000), or all if there are fewer\n"
+"  --states N     check N states (1000) beyond those that are always checked: at some\n"
+"                 cuts of each shape each request in flight, and each pair, lost and left\n"
+"  --limit N      check no more than N states in all\n"
 "  --seed S       seed of the sample (1)\n"
 "  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60\n"
 "  --model MODEL  spec: what the specification promises (default)\n"
@@ -61,10 +68,11 @@ static const char usage[] =
 "                 power failure at the end of the run may leave it\n"
 "\n"
 "Exit status: 0 all states are consistent, 1 some are not, 2 the run cannot be\n"
-"followed, the checker failed, or wrong usage.\n";
+"followed, the checker failed, or wrong usage, 4 not judged: no state failed, but\n"
+"--limit left some out of those that are always checked.\n";
 
 struct options {
-	size_t states;
+	size_t states, limit;
 	uint64_t seed;
 	const char *cuts, *replay, *lose, *run;
 	enum order order;
@@ -100,6 +108,7 @@ static void parse(struct options *o, int argc, char **argv)
 	static const struct option long_options[] = {
 		{ "help", no_argument, NULL, 'h' },
 		{ "states", required_argument, NULL, 'n' },
+		{ "limit", required_argument, NULL, 'x' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "cuts", required_argument, NULL, 'c' },
 		{ "model", required_argument, NULL, 'm' },
@@ -112,12 +121,15 @@ static void parse(struct options *o, int argc, char **argv)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int c;
 
-	*o = (struct options){ .states = 1000, .seed = 1, .jobs = cpus > 0 ? cpus : 1, .timeout = 60 };
+	*o = (struct options){
+		.states = 1000, .limit = SIZE_MAX, .seed = 1, .jobs = cpus > 0 ? cpus : 1, .timeout = 60,
+	};
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'h': fputs(usage, stdout); exit(0);
 		case 'n': o->states = number("states", optarg, UINT32_MAX); break;
+		case 'x': o->limit = number("limit", optarg, UINT32_MAX); break;
 		case 's': o->seed = number("seed", optarg, UINT64_MAX); break;
 		case 'c': o->cuts = optarg; break;
 		case 'm':
@@ -149,8 +161,8 @@ static void parse(struct options *o, int argc, char **argv)
 			fail("no checker behind -- (crash-states --help)");
 		o->checker = argv + optind;
 	}
-	if (!o->states || !o->jobs || !o->timeout)
-		fail("--states, --jobs and --timeout are not 0");
+	if (!o->limit || !o->jobs || !o->timeout)
+		fail("--limit, --jobs and --timeout are not 0");
 	if (o->lose && (o->checker || o->replay || o->cuts))
 		fail("--lose takes neither a checker nor --replay nor --cuts");
 }
@@ -355,14 +367,7 @@ static void check_end(const struct run *run)
  * The states
  */
 
-struct cut {
-	unsigned int frame;
-	uint64_t order;		/* by chance */
-	size_t next;
-	bool chosen, exhausted;
-};
-
-typedef LIST(struct cut) cut_list;
+typedef LIST(unsigned int) cut_list;
 
 /* "12,40-60" */
 static void add_listed_cuts(const struct run *run, const char *list, cut_list *cuts)
@@ -383,71 +388,34 @@ static void add_listed_cuts(const struct run *run, const char *list, cut_list *c
 		if (to > run->capture.frames)
 			fail("--cuts %s: the capture has %u frames", list, run->capture.frames);
 		for (; from <= to; from++)
-			*list_add(cuts) = (struct cut){ .frame = from };
+			*list_add(cuts) = from;
 		at = *end ? end + 1 : end;
 	}
 }
 
 static int by_frame(const void *a, const void *b)
 {
-	unsigned int x = ((const struct cut *)a)->frame, y = ((const struct cut *)b)->frame;
-
-	return x < y ? -1 : x > y;
-}
-
-static int by_order(const void *a, const void *b)
-{
-	uint64_t x = (*(const struct cut *const *)a)->order, y = (*(const struct cut *const *)b)->order;
+	unsigned int x = *(const unsigned int *)a, y = *(const unsigned int *)b;
 
 	return x < y ? -1 : x > y;
 }
 
 static void find_cuts(const struct run *run, const struct options *o, cut_list *cuts)
 {
-	unsigned int *frames;
-	size_t n;
+	size_t n = 0;
 
-	if (o->cuts) {
-		add_listed_cuts(run, o->cuts, cuts);
-		qsort(cuts->v, cuts->n, sizeof(*cuts->v), by_frame);
-	} else {
-		frames = model_cuts(&run->model, &n);
-		for (size_t i = 0; i < n; i++)
-			*list_add(cuts) = (struct cut){ .frame = frames[i] };
-		free(frames);
+	if (!o->cuts) {
+		cuts->v = model_cuts(&run->model, &cuts->n);
+		return;
 	}
+	add_listed_cuts(run, o->cuts, cuts);
+	if (!cuts->n)
+		fail("--cuts %s: say for example 12,40-60", o->cuts);
+	qsort(cuts->v, cuts->n, sizeof(*cuts->v), by_frame);
 	for (size_t i = 0; i < cuts->n; i++)
-		cuts->v[i].order = mix64(mix64(o->seed) ^ cuts->v[i].frame);
-}
-
-/* The states that were checked, by their hash. */
-struct seen {
-	uint64_t *slot;
-	size_t n, size;
-};
-
-/* False if it was there already.  0 is no hash. */
-static bool add_seen(struct seen *seen, uint64_t hash)
-{
-	size_t at;
-
-	if (seen->n * 2 >= seen->size) {
-		struct seen larger = { .size = seen->size ? seen->size * 2 : 4096 };
-
-		larger.slot = xcalloc(larger.size, sizeof(*larger.slot));
-		for (size_t i = 0; i < seen->size; i++)
-			if (seen->slot[i])
-				add_seen(&larger, seen->slot[i]);
-		free(seen->slot);
-		*seen = larger;
-	}
-	hash += !hash;
-	for (at = hash & (seen->size - 1); seen->slot[at]; at = (at + 1) & (seen->size - 1))
-		if (seen->slot[at] == hash)
-			return false;
-	seen->slot[at] = hash;
-	seen->n++;
-	return true;
+		if (!n || cuts->v[i] != cuts->v[n - 1])
+			cuts->v[n++] = cuts->v[i];
+	cuts->n = n;
 }
 
 struct failure {
@@ -488,81 +456,37 @@ static void note_result(void *arg, size_t number, const struct state *state, boo
 		*list_add(&failure->state.held) = state->held.v[h];
 }
 
-/* If there are fewer states to check than cuts, chance says which cuts have one. */
-static void choose_cuts(cut_list *cuts, size_t states)
-{
-	struct cut **order = xcalloc(cuts->n, sizeof(*order));
+struct check {
+	struct checker *checker;
+	struct results *results;
+};
 
-	for (size_t i = 0; i < cuts->n; i++)
-		order[i] = &cuts->v[i];
-	qsort(order, cuts->n, sizeof(*order), by_order);
-	for (size_t i = 0; i < cuts->n && i < states; i++)
-		order[i]->chosen = true;
-	free(order);
+static bool check_state(void *arg, struct model *model, const struct state *state, size_t number)
+{
+	struct check *check = arg;
+
+	checker_check(check->checker, model, state, number, note_result, check->results);
+	return true;
 }
 
-/* Check up to @share states of this cut that are new, and no more than @most in all. */
-static void check_cut(struct model *model, struct cut *cut, size_t share, size_t most, struct seen *seen,
-		      struct checker *checker, struct results *results)
-{
-	struct state state = { };
-	size_t numbers, added = 0;
-
-	model_cut(model, cut->frame);
-	numbers = model_numbers(model);
-	/* Where chance finds nothing new any more, there is hardly something. */
-	for (size_t tries = 0; added < share && tries < 4 * share + 64 && seen->n < most; tries++) {
-		if (numbers && cut->next == numbers)
-			break;
-		if (model_state(model, cut->next++, &state) && add_seen(seen, state.hash)) {
-			added++;
-			checker_check(checker, model, &state, seen->n, note_result, results);
-		}
-	}
-	cut->exhausted = numbers && cut->next == numbers;
-	free(state.held.v);
-}
-
-/*
- * Check states until so many have been, or there are no more.  All cuts have the same share; what a cut
- * with few states leaves of it goes to the others.
- */
-static void check_states(struct run *run, const struct options *o, struct checker *checker,
+/* True if all that a pass stands for was checked. */
+static bool check_states(struct run *run, const struct options *o, struct checker *checker,
 			 struct results *results)
 {
-	struct seen seen = { };
+	const struct sample_options options = {
+		.states = o->states, .limit = o->limit, .seed = o->seed, .each_cut = o->cuts,
+	};
+	struct check check = { checker, results };
+	struct coverage coverage;
 	cut_list cuts = { };
-	size_t share, found, untried = 0, more = 0;
 
 	find_cuts(run, o, &cuts);
-	choose_cuts(&cuts, o->states);
-	/* A round that finds nothing new may have met what others found: twice, and it is all there is. */
-	for (int idle = 0; seen.n < o->states && idle < 2; idle = found ? 0 : idle + 1) {
-		share = (o->states - seen.n) / cuts.n;
-		share += !share;
-		found = seen.n;
-		for (size_t i = 0; i < cuts.n && seen.n < o->states; i++)
-			if (cuts.v[i].chosen && !cuts.v[i].exhausted)
-				check_cut(&run->model, &cuts.v[i], share, o->states, &seen, checker,
-					  results);
-		found = seen.n - found;
-		/* Then those that had no share. */
-		for (size_t i = 0; i < cuts.n; i++)
-			cuts.v[i].chosen = true;
-	}
+	sample(&run->model, cuts.v, cuts.n, &options, check_state, &check, &coverage);
 	checker_wait(checker, note_result, results);
-	for (size_t i = 0; i < cuts.n; i++) {
-		untried += !cuts.v[i].next;
-		more += !cuts.v[i].exhausted;
-	}
-	printf("%zu states of %zu cuts: %zu fail\n", results->checked, cuts.n - untried, results->failed);
-	if (untried)
-		printf("note: %zu more cuts were not tried: --states %zu tries each\n", untried, cuts.n);
-	if (more > untried)
-		printf("note: a sample: %zu of these cuts may have more states, and --states or --seed tries others\n",
-		       more - untried);
+	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage.cuts, results->failed);
+	coverage_print(&coverage, stdout);
 	free(cuts.v);
-	free(seen.slot);
+	return coverage.complete;
 }
 
 /******************************************************************************
@@ -752,6 +676,7 @@ int main(int argc, char **argv)
 	struct checker *checker;
 	struct options o;
 	struct run run;
+	bool complete;
 
 	parse(&o, argc, argv);
 	read_run(&run, &o);
@@ -765,8 +690,8 @@ int main(int argc, char **argv)
 		return 0;
 	history_needs_stores(&run.history);
 	checker = checker_new(&run.history, &run.start, o.checker, o.jobs, o.timeout);
-	check_states(&run, &o, checker, &results);
+	complete = check_states(&run, &o, checker, &results);
 	explain_failures(&run, checker, &results);
 	checker_free(checker);
-	return results.failed ? 1 : 0;
+	return results.failed ? 1 : complete ? 0 : STATUS_NOT_JUDGED;
 }

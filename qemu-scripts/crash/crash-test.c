@@ -5,7 +5,6 @@
  * A word holds one byte eight times.  A state is written as a string with one digit for each word,
  * from offset 0 on.  So { "00", "10", "11" } says that the second word is never new without the first.
  */
-#include <arpa/inet.h>
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,207 +15,12 @@
 
 #include <kselftest_harness.h>
 
-#include "../../selftests/rdma/rxe_mpe_crc32.h"
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "checker.h"
 #include "explain.h"
-
-#define DEVICE	65536
-#define VA	0x7f0000000000ull
-#define KEY	0x101
-#define OTHER	0x202		/* the same memory, by another key: words 0 to 3 */
-#define GLOBAL	ROCE_FETH_PLT_GLOBAL
-#define DURABLE	ROCE_FETH_PLT_PERSISTENT
-#define QP	17
-
-static const uint8_t target_mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
-static const uint8_t initiator_mac[6] = { 0x52, 0x54, 0, 0, 0, 2 };
-
-/* How the next packets look. */
-static struct {
-	FILE *pcap;
-	char folder[32];
-	unsigned int frames;
-	bool ipv6, legacy, broken;
-	int vlans;
-	uint32_t qp, peer;
-	uint16_t port;
-} net;
-
-static struct before before;
-
-static char *in_folder(const char *name)
-{
-	return xasprintf("%s/%s", net.folder, name);
-}
-
-static void put32(FILE *file, uint32_t v) { fwrite(&v, 4, 1, file); }
-
-static void begin(void)
-{
-	FILE *file;
-
-	memset(&net, 0, sizeof(net));
-	memset(&before, 0, sizeof(before));
-	strcpy(net.folder, "/tmp/crash-test.XXXXXX");
-	if (!mkdtemp(net.folder))
-		exit(1);
-	net.qp = QP;
-	net.peer = 33;
-	net.port = 50000;
-	net.pcap = fopen(in_folder("server.pcap"), "w");
-	put32(net.pcap, 0xa1b2c3d4);
-	put32(net.pcap, 4 << 16 | 2);
-	put32(net.pcap, 0);
-	put32(net.pcap, 0);
-	put32(net.pcap, 65536);
-	put32(net.pcap, 1);	/* Ethernet */
-	file = fopen(in_folder("server.memory"), "w");
-	fprintf(file, "link 52:54:00:00:00:01\ndevice dax0.0 0 %u\n", DEVICE);
-	fprintf(file, "region 0x%x 0x%x 0x%llx %u\npiece 0 %u dax0.0 0\n", KEY, KEY, VA, DEVICE, DEVICE);
-	fprintf(file, "region 0x%x 0x%x 0x%llx 32\npiece 0 32 dax0.0 0\n", OTHER, OTHER, VA);
-	fprintf(file, "region 0x303 0x303 0x1000 4096\n");	/* ordinary memory */
-	fprintf(file, "window 0x404 0x%llx 16 0x%x 0x2\n", VA + 8, KEY);
-	fclose(file);
-	file = fopen(in_folder("server.pmem0.start"), "w");
-	if (ftruncate(fileno(file), DEVICE))
-		exit(1);
-	fclose(file);
-}
-
-static uint32_t icrc_of(const uint8_t *ip, size_t length)
-{
-	static const uint8_t ones[8] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
-	uint8_t copy[9000];
-
-	if (!net.ipv6)
-		return net.legacy ? roce_icrc_legacy(ip, length) : roce_icrc(ip, length);
-	memcpy(copy, ip, length);
-	copy[0] = 0x6f;
-	copy[1] = copy[2] = copy[3] = copy[7] = copy[46] = copy[47] = copy[52] = 0xff;
-	return crc32(crc32(0, ones, 8), copy, length);
-}
-
-/* One packet: BTH, what is behind it, ICRC. */
-static void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size_t length)
-{
-	uint8_t buffer[9000] __attribute__((aligned(4))) = { }, *frame = buffer + 2;
-	uint8_t *at = frame, *ip, pad = -length & 3;	/* so that all behind Ethernet is aligned */
-	struct roce_bth *bth;
-	size_t udp_length;
-
-	memcpy(at, to_target ? target_mac : initiator_mac, 6);
-	memcpy(at + 6, to_target ? initiator_mac : target_mac, 6);
-	at += 12;
-	for (int i = 0; i < net.vlans; i++) {
-		*(uint16_t *)at = htons(i + 1 < net.vlans ? 0x88a8 : 0x8100);
-		*(uint16_t *)(at + 2) = htons(42);
-		at += 4;
-	}
-	*(uint16_t *)at = htons(net.ipv6 ? 0x86dd : 0x0800);
-	ip = at += 2;
-	udp_length = 8 + sizeof(*bth) + length + pad + 4;
-	if (net.ipv6) {
-		ip[0] = 0x60;
-		ip[3] = 7;	/* flow label */
-		*(uint16_t *)(ip + 4) = htons(udp_length);
-		ip[6] = 17;
-		ip[7] = 64;
-		ip[8] = ip[24] = 0xfe;
-		ip[23] = to_target ? 2 : 1;
-		ip[39] = to_target ? 1 : 2;
-		at += 40;
-	} else {
-		ip[0] = 0x45;
-		*(uint16_t *)(ip + 2) = htons(udp_length + 20);
-		ip[8] = 64;
-		ip[9] = 17;
-		ip[12] = ip[16] = 10;
-		ip[15] = to_target ? 2 : 1;
-		ip[19] = to_target ? 1 : 2;
-		at += 20;
-	}
-	*(uint16_t *)at = htons(net.port);
-	*(uint16_t *)(at + 2) = htons(4791);
-	*(uint16_t *)(at + 4) = htons(udp_length);
-	bth = (struct roce_bth *)(at + 8);
-	bth->opcode = opcode;
-	bth->flags = pad << ROCE_BTH_PAD_SHIFT;
-	bth->qpn = htobe32(to_target ? net.qp : net.peer);
-	bth->apsn = htobe32(psn & ROCE_24BITS);
-	at += 8 + sizeof(*bth);
-	memcpy(at, rest, length);
-	at += length + pad;
-	*(uint32_t *)at = htole32(icrc_of(ip, at - ip)) ^ net.broken;
-	at += 4;
-	net.frames++;
-	put32(net.pcap, 0);
-	put32(net.pcap, net.frames);
-	put32(net.pcap, at - frame);
-	put32(net.pcap, at - frame);
-	fwrite(frame, 1, at - frame, net.pcap);
-}
-
-static void request(uint8_t opcode, uint32_t psn, uint32_t key, uint64_t place, uint32_t length,
-		    const void *payload, size_t payload_length)
-{
-	uint8_t rest[8192];
-	struct roce_reth reth = { htobe64(VA + place), htobe32(key), htobe32(length) };
-
-	memcpy(rest, &reth, sizeof(reth));
-	memcpy(rest + sizeof(reth), payload, payload_length);
-	packet(true, opcode, psn, rest, sizeof(reth) + payload_length);
-}
-
-/* All bytes are @value. */
-static void write_bytes(uint32_t psn, uint32_t key, uint64_t place, uint32_t length, uint8_t value)
-{
-	uint8_t bytes[4096];
-
-	memset(bytes, value, sizeof(bytes));
-	request(ROCE_RC_WRITE_ONLY, psn, key, place, length, bytes, length);
-}
-
-static void write_word(uint32_t psn, unsigned int word, uint8_t value)
-{
-	write_bytes(psn, KEY, word * 8, 8, value);
-}
-
-static void atomic_write(uint32_t psn, unsigned int word, uint8_t value)
-{
-	uint8_t bytes[8];
-
-	memset(bytes, value, 8);
-	request(ROCE_RC_ATOMIC_WRITE, psn, KEY, word * 8, 8, bytes, 8);
-}
-
-static void flush_as(uint32_t psn, uint32_t key, uint64_t place, uint32_t length, uint32_t feth)
-{
-	struct {
-		uint32_t feth;
-		struct roce_reth reth;
-	} __attribute__((packed)) rest = {
-		htobe32(feth), { htobe64(VA + place), htobe32(key), htobe32(length) },
-	};
-
-	packet(true, ROCE_RC_FLUSH, psn, &rest, sizeof(rest));
-}
-
-static void flush(uint32_t psn, unsigned int word, unsigned int words)
-{
-	flush_as(psn, KEY, word * 8, words * 8, DURABLE);
-}
-
-static void answer(uint8_t opcode, uint32_t psn, uint8_t syndrome)
-{
-	uint32_t aeth = htobe32((uint32_t)syndrome << 24 | 1);
-
-	packet(false, opcode, psn, &aeth, 4);
-}
-
-static void ack(uint32_t psn) { answer(ROCE_RC_ACK, psn, 0x1f); }
-static void response(uint32_t psn) { answer(ROCE_RC_READ_RESPONSE_ONLY, psn, 0x1f); }
-static void nak(uint32_t psn, uint8_t syndrome) { answer(ROCE_RC_ACK, psn, syndrome); }
+#include "made.h"
+#include "ring.h"
+#include "sample.h"
 
 /******************************************************************************
  * What is read of it
@@ -227,6 +31,7 @@ static struct capture capture;
 static struct content content, boot;
 static struct history history;
 static struct model model;
+static struct before before;
 
 static void load(enum order order)
 {
@@ -278,8 +83,8 @@ static const char *states_at(unsigned int frame, unsigned int words)
 	size_t n = 0;
 
 	model_cut(&model, frame);
-	for (size_t i = 0; i < model_numbers(&model); i++)
-		if (model_state(&model, i, &state))
+	for (size_t i = 0; i < model_choices(&model); i++)
+		if (model_choice(&model, i, &state))
 			digits(&state, words, all[n++]);
 	qsort(all, n, sizeof(*all), by_text);
 	text[0] = 0;
@@ -327,7 +132,16 @@ static const char *error_of(void (*what)(enum order order))
 } while (0)
 
 FIXTURE(run) {};
-FIXTURE_SETUP(run) { begin(); }
+FIXTURE_SETUP(run)
+{
+	static char folder[32];
+
+	strcpy(folder, "/tmp/crash-test.XXXXXX");
+	if (!mkdtemp(folder))
+		exit(1);
+	memset(&before, 0, sizeof(before));
+	begin(folder);
+}
 FIXTURE_TEARDOWN(run) { remove_folder(); }
 
 /******************************************************************************
@@ -961,80 +775,270 @@ TEST_F(run, a_key_that_is_given_twice_is_an_error)
  * The sample
  */
 
-/* The extremes of a large cut are there, early, and no state is that the model does not allow. */
-TEST_F(run, a_sample_has_the_extremes_and_only_what_is_allowed)
+/* The states that a sample takes, as digits. */
+static struct {
+	unsigned int words;
+	char text[4096][16];
+	size_t n;
+	bool all_allowed;
+} taken;
+
+static bool take_digits(void *arg, struct model *at, const struct state *state, size_t number)
 {
-	bool none = false, all = false, missing[12] = { }, alone[12] = { };
-	struct state state = { }, copy = { };
+	struct state copy = { .frame = state->frame };
+
+	(void)arg;
+	for (size_t h = 0; h < state->held.n; h++)
+		*list_add(&copy.held) = state->held.v[h];
+	taken.all_allowed &= model_allows(at, &copy) && copy.hash == state->hash && number == taken.n + 1;
+	free(copy.held.v);
+	digits(state, taken.words, taken.text[taken.n++]);
+	return taken.n < 4096;
+}
+
+static struct coverage take_sample(unsigned int words, size_t states, size_t limit, uint64_t seed)
+{
+	const struct sample_options options = { .states = states, .limit = limit, .seed = seed };
+	unsigned int last = capture.frames;
+	struct coverage coverage;
+
+	taken.words = words;
+	taken.n = 0;
+	taken.all_allowed = true;
+	sample(&model, &last, 1, &options, take_digits, NULL, &coverage);
+	return coverage;
+}
+
+static bool was_taken(const char *text)
+{
+	for (size_t i = 0; i < taken.n; i++)
+		if (!strcmp(taken.text[i], text))
+			return true;
+	return false;
+}
+
+/* Of six, with two words each: all sets of 0, 1, 2, 4, 5, 6 requests, and both halves. */
+TEST_F(run, each_request_and_each_pair_is_lost_and_left)
+{
+	struct coverage coverage;
 	char text[16];
+
+	for (unsigned int i = 0; i < 6; i++)
+		write_bytes(i + 1, KEY, i * 16, 16, 1);
+	load(ORDER_SPEC);
+	coverage = take_sample(12, 0, 1000, 1);
+	EXPECT_EQ(true, coverage.complete);
+	EXPECT_EQ(46, taken.n);
+	EXPECT_EQ(true, taken.all_allowed);
+	for (unsigned int set = 0; set < 64; set++) {
+		int n = __builtin_popcount(set);
+
+		for (unsigned int i = 0; i < 12; i++)
+			text[i] = set & 1 << i / 2 ? '1' : '0';
+		text[12] = 0;
+		EXPECT_EQ(n != 3 || set == 7 || set == 56, was_taken(text)) TH_LOG("%s", text);
+	}
+}
+
+TEST_F(run, each_value_of_a_tail_is_left)
+{
+	for (unsigned int i = 1; i < 9; i++)
+		write_word(i, 0, i);
+	load(ORDER_SPEC);
+	take_sample(1, 0, 1000, 1);
+	EXPECT_EQ(9, taken.n);
+}
+
+TEST_F(run, what_is_lost_takes_along_what_waits_for_it)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	atomic_write(3, 1, 1);
+	write_word(4, 2, 1);
+	load(ORDER_SPEC);
+	take_sample(3, 0, 1000, 1);
+	EXPECT_EQ(true, taken.all_allowed);
+	EXPECT_EQ(true, was_taken("001"));	/* without the first */
+	EXPECT_EQ(true, was_taken("110"));	/* the second alone, and what it waits for */
+	EXPECT_EQ(false, was_taken("010"));
+}
+
+/* A WRITE of two packets is one request; the words of each come after the complete part. */
+TEST_F(run, the_packets_of_a_message_are_lost_together)
+{
+	uint8_t bytes[16];
+
+	memset(bytes, 1, 16);
+	request(ROCE_RC_WRITE_FIRST, 1, KEY, 0, 24, bytes, 16);
+	packet(true, ROCE_RC_WRITE_LAST, 2, bytes, 8);
+	write_word(3, 3, 1);
+	load(ORDER_SPEC);
+	take_sample(4, 0, 1000, 1);
+	EXPECT_EQ(4, taken.n);
+	EXPECT_EQ(true, was_taken("1110"));
+	EXPECT_EQ(false, was_taken("1100"));
+	take_sample(4, 1000, 1000, 1);
+	EXPECT_EQ(16, taken.n);
+}
+
+TEST_F(run, all_states_of_a_small_run_are_taken)
+{
+	struct coverage coverage;
+
+	write_bytes(1, KEY, 0, 64, 1);
+	load(ORDER_SPEC);
+	coverage = take_sample(8, 253, 1000, 1);
+	EXPECT_EQ(false, coverage.all);
+	coverage = take_sample(8, 1000, 1000, 1);
+	EXPECT_EQ(true, coverage.all);
+	EXPECT_EQ(256, taken.n);
+}
+
+/* Beyond: each line, then each word, and as many by chance. */
+TEST_F(run, lines_and_words_are_lost_and_left)
+{
+	struct coverage coverage;
+	bool lost[12] = { }, left[12] = { };
 
 	write_bytes(1, KEY, 0, 96, 1);
 	flush(2, 0, 4);
 	write_bytes(3, KEY, 0, 32, 2);
 	atomic_write(4, 0, 3);
 	load(ORDER_SPEC);
-	model_cut(&model, 4);
-	ASSERT_EQ(0, model_numbers(&model));
-	for (size_t i = 0; i < 2000; i++) {
-		unsigned int new = 0, old = 0, which_new = 0, which_old = 0;
+	coverage = take_sample(12, 200, 1000, 1);
+	EXPECT_EQ(true, taken.all_allowed);
+	EXPECT_EQ(12, coverage.words.all);
+	EXPECT_EQ(12, coverage.words.done);
+	EXPECT_EQ(2, coverage.lines.all);
+	EXPECT_EQ(2, coverage.lines.done);
+	EXPECT_LT(100, coverage.by_chance);
+	EXPECT_EQ(true, was_taken("322211110000"));	/* the second line is lost */
+	EXPECT_EQ(true, was_taken("000000001111"));	/* and left */
+	for (size_t i = 0; i < taken.n; i++) {
+		unsigned int new = 0, which_new = 0, which_old = 0;
 
-		if (!model_state(&model, i, &state))
-			continue;
-		copy.held.n = 0;
-		for (size_t h = 0; h < state.held.n; h++)
-			*list_add(&copy.held) = state.held.v[h];
-		ASSERT_EQ(true, model_allows(&model, &copy));
-		EXPECT_EQ(state.hash, copy.hash);
-		digits(&state, 12, text);
-		for (unsigned int w = 4; w < 12; w++) {
-			if (text[w] == '1') {
-				new++;
-				which_new = w;
-			} else {
-				old++;
-				which_old = w;
-			}
-		}
 		/* Where the ATOMIC WRITE is, the FLUSH has been executed. */
-		if (text[0] == '3')
-			for (unsigned int w = 1; w < 4; w++)
-				EXPECT_NE('0', text[w]);
-		none |= !strcmp(text, "000000000000");
-		all |= !strcmp(text, "322211111111");
-		if (i < 2 + 4 * model.open.n && old == 1)
-			missing[which_old] = true;
-		if (i < 2 + 4 * model.open.n && new == 1)
-			alone[which_new] = true;
+		if (taken.text[i][0] == '3')
+			EXPECT_EQ(NULL, memchr(taken.text[i] + 1, '0', 3));
+		for (unsigned int w = 4; w < 12; w++) {
+			new += taken.text[i][w] == '1';
+			*(taken.text[i][w] == '1' ? &which_new : &which_old) = w;
+		}
+		if (new == 1)
+			left[which_new] = true;
+		if (new == 7)
+			lost[which_old] = true;
 	}
-	EXPECT_EQ(true, none);
-	EXPECT_EQ(true, all);
 	for (unsigned int w = 4; w < 12; w++) {
-		EXPECT_EQ(true, missing[w]);
-		EXPECT_EQ(true, alone[w]);
+		EXPECT_EQ(true, lost[w]);
+		EXPECT_EQ(true, left[w]);
 	}
 }
 
-/* Of a small cut, too, the first states are of all kinds: it may get no more than a few. */
-TEST_F(run, the_first_states_of_a_small_cut_differ_in_each_word)
+TEST_F(run, a_limit_leaves_the_complete_part_incomplete)
 {
-	bool old[10] = { }, new[10] = { };
-	struct state state = { };
-	char text[16];
-
-	write_bytes(1, KEY, 0, 80, 1);
+	write_bytes(1, KEY, 0, 64, 1);
+	write_bytes(2, KEY, 64, 32, 1);
 	load(ORDER_SPEC);
-	model_cut(&model, 1);
-	ASSERT_NE(0, model_numbers(&model));
-	for (size_t i = 3; i < 2 + 32; i += 2) {	/* no extremes */
-		ASSERT_EQ(true, model_state(&model, i, &state));
-		digits(&state, 10, text);
-		for (unsigned int w = 0; w < 10; w++)
-			*(text[w] == '1' ? &new[w] : &old[w]) = true;
+	EXPECT_EQ(false, take_sample(12, 1000, 3, 1).complete);
+	EXPECT_EQ(3, taken.n);
+	EXPECT_EQ(true, take_sample(12, 1000, 4, 1).complete);
+	EXPECT_EQ(4, taken.n);
+}
+
+/* More than are told apart: the oldest are one. */
+TEST_F(run, many_requests_in_flight_are_few_states)
+{
+	struct coverage coverage;
+
+	for (unsigned int i = 0; i < 200; i++)
+		write_word(i + 1, i, 1);
+	load(ORDER_SPEC);
+	coverage = take_sample(1, 0, SIZE_MAX, 1);
+	EXPECT_EQ(true, coverage.complete);
+	EXPECT_EQ(true, coverage.older);
+	EXPECT_LT(250, taken.n);
+	EXPECT_GT(350, taken.n);
+}
+
+/******************************************************************************
+ * A ring, by all of it
+ */
+
+struct look {
+	size_t failed;
+	uint64_t image[DEVICE / 8];
+};
+
+/* As many FLUSHes of the tail as have been answered. */
+static uint64_t acknowledged(const struct model *at)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < at->answers; i++) {
+		const struct request *flush = &history.requests.v[at->answer[i]];
+
+		n += flush->va == VA && flush->length == 8;
 	}
-	for (unsigned int w = 0; w < 10; w++) {
-		EXPECT_EQ(true, old[w]);
-		EXPECT_EQ(true, new[w]);
+	return n;
+}
+
+static bool look_at(void *arg, struct model *at, const struct state *state, size_t number)
+{
+	struct look *look = arg;
+
+	(void)number;
+	for (uint32_t w = 0; w < history.words.n; w++)
+		look->image[history.words.v[w].offset / 8] = model_value(&history, w, at->top[w]);
+	for (size_t h = 0; h < state->held.n; h++)
+		look->image[history.words.v[state->held.v[h].word].offset / 8] =
+			model_value(&history, state->held.v[h].word, state->held.v[h].position);
+	look->failed += ring_look(look->image, acknowledged(at)) != NULL;
+	return true;
+}
+
+static size_t failures(uint64_t seed, struct coverage *coverage)
+{
+	const struct sample_options options = { .states = 1000, .limit = SIZE_MAX, .seed = seed };
+	static struct look look;
+	unsigned int *cuts;
+	size_t n;
+
+	memset(&look, 0, sizeof(look));
+	cuts = model_cuts(&model, &n);
+	sample(&model, cuts, n, &options, look_at, &look, coverage);
+	free(cuts);
+	return look.failed;
+}
+
+/* The length of a run must not hide a mistake: with more cuts than states, some never had their turn. */
+static void try_rings(struct __test_metadata *_metadata, unsigned int records)
+{
+	struct coverage coverage;
+	bool right = true;
+
+	for (size_t i = 0; right || ring_modes[i]; i++) {
+		if (!ring_modes[i]) {
+			right = false;
+			continue;
+		}
+		begin(net.folder);
+		ASSERT_EQ(true, ring_make(ring_modes[i], records));
+		load(ORDER_SPEC);
+		for (uint64_t seed = 1; seed <= 5; seed++) {
+			size_t n = failures(seed, &coverage);
+
+			EXPECT_EQ(right, !n) TH_LOG("%s, %u records, seed %u: %zu fail", ring_modes[i],
+						    records, (unsigned int)seed, n);
+			EXPECT_EQ(true, coverage.complete);
+			EXPECT_GE(32, coverage.shapes);
+		}
 	}
 }
+
+TEST_F(run, mistakes_are_found_in_60_records) { try_rings(_metadata, 60); }
+TEST_F(run, mistakes_are_found_in_300_records) { try_rings(_metadata, 300); }
+TEST_F(run, mistakes_are_found_in_600_records) { try_rings(_metadata, 600); }
+TEST_F_TIMEOUT(run, mistakes_are_found_in_5000_records, 300) { try_rings(_metadata, 5000); }
 
 TEST_HARNESS_MAIN

@@ -5,9 +5,7 @@
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "model.h"
 
-/* So many are made one by one; of more, a sample. */
-#define FEW_STATES	1024
-#define SCATTER		2654435761	/* a prime, more than there are states or words */
+#define FEW_STATES	1024	/* so many are made one by one */
 
 uint64_t model_value(const struct history *history, uint32_t word, int32_t position)
 {
@@ -54,6 +52,7 @@ static void restart(struct model *model)
 		model->hash ^= hash_of(history, w, START);
 	}
 	model->open.n = 0;
+	model->in_flight = NEVER;
 }
 
 void model_init(struct model *model, const struct history *history, enum order order, uint64_t seed)
@@ -70,6 +69,9 @@ void model_init(struct model *model, const struct history *history, enum order o
 	model->raised = xcalloc(words, sizeof(*model->raised));
 	model->raised_when = xcalloc(words, sizeof(*model->raised_when));
 	model->choice = xcalloc(words, sizeof(*model->choice));
+	model->older = xcalloc(history->requests.n, sizeof(*model->older));
+	model->newer = xcalloc(history->requests.n, sizeof(*model->newer));
+	model->above = xcalloc(history->requests.n, sizeof(*model->above));
 	model->answer = xcalloc(history->requests.n, sizeof(*model->answer));
 	for (uint32_t i = 0; i < history->requests.n; i++)
 		if (is_persistent_flush(&history->requests.v[i]) && history->requests.v[i].answer)
@@ -97,9 +99,34 @@ static void set_open(struct model *model, uint32_t w)
 	model->open_at[w] = NEVER;
 }
 
-static void receive(struct model *model, const struct request *request)
+static void add_in_flight(struct model *model, uint32_t index, uint32_t updates)
+{
+	model->above[index] = updates;
+	if (!updates)
+		return;
+	model->newer[index] = NEVER;
+	model->older[index] = model->in_flight;
+	if (model->in_flight != NEVER)
+		model->newer[model->in_flight] = index;
+	model->in_flight = index;
+}
+
+static void remove_in_flight(struct model *model, uint32_t index)
+{
+	uint32_t older = model->older[index], newer = model->newer[index];
+
+	if (older != NEVER)
+		model->newer[older] = newer;
+	if (newer != NEVER)
+		model->older[newer] = older;
+	else
+		model->in_flight = older;
+}
+
+static void receive(struct model *model, uint32_t index)
 {
 	const struct history *history = model->history;
+	const struct request *request = &history->requests.v[index];
 
 	for (uint32_t u = request->first_update; u < request->first_update + request->updates; u++) {
 		uint32_t w = history->updates.v[u].word;
@@ -110,8 +137,20 @@ static void receive(struct model *model, const struct request *request)
 		set_open(model, w);
 	}
 	model->updates += request->updates;
+	add_in_flight(model, index, request->updates);
 	if (is_persistent_flush(request))
 		model->received[request->flow]++;
+}
+
+static void raise_floor(struct model *model, uint32_t w, int32_t position)
+{
+	while (model->floor[w] < position) {
+		uint32_t r = model_update(model->history, w, ++model->floor[w])->request;
+
+		if (!--model->above[r])
+			remove_in_flight(model, r);
+	}
+	set_open(model, w);
 }
 
 /* An answered FLUSH says that those before it on its QP have been executed, too. */
@@ -126,9 +165,7 @@ static void answer(struct model *model, const struct request *request)
 		for (size_t i = 0; i < flush->covers.n; i++) {
 			const struct update *update = &model->history->updates.v[flush->covers.v[i]];
 
-			if ((int32_t)update->position > model->floor[update->word])
-				model->floor[update->word] = update->position;
-			set_open(model, update->word);
+			raise_floor(model, update->word, update->position);
 		}
 	}
 }
@@ -142,7 +179,7 @@ void model_cut(struct model *model, unsigned int frame)
 	model->frame = frame;
 	for (; model->requests < history->requests.n &&
 	       history->requests.v[model->requests].packet->frame <= frame; model->requests++)
-		receive(model, &history->requests.v[model->requests]);
+		receive(model, model->requests);
 	for (; model->answers < model->all_answers &&
 	       answered(&history->requests.v[model->answer[model->answers]], frame); model->answers++)
 		answer(model, &history->requests.v[model->answer[model->answers]]);
@@ -197,7 +234,6 @@ static int32_t floor_of(const struct model *model, uint32_t w)
 static void choose(struct model *model, const uint32_t *flushes)
 {
 	memcpy(model->chosen, flushes, model->history->flows.n * sizeof(*flushes));
-	raise_floors(model);
 }
 
 /* So many persistent FLUSHes of its QP have been executed where this update is seen. */
@@ -223,12 +259,25 @@ static bool permits(const struct model *model, uint32_t w, int32_t position)
 	return needs(model, update) <= model->chosen[request_of(model, update)->flow];
 }
 
-/* The newest value that it may hold so; the floor is one. */
-static int32_t newest(const struct model *model, uint32_t w)
+/* The newest value that it may hold so, and that @lost does not pick; the floor is one. */
+static int32_t newest(const struct model *model, uint32_t w, model_pick lost, const void *arg)
 {
 	int32_t position = model->top[w];
 
-	while (position > floor_of(model, w) && !permits(model, w, position))
+	while (position > floor_of(model, w) &&
+	       (!permits(model, w, position) ||
+		(lost && lost(model, model_update(model->history, w, position), arg))))
+		position--;
+	return position;
+}
+
+/* The newest value that @left picks, or the floor. */
+static int32_t newest_left(const struct model *model, uint32_t w, model_pick left, const void *arg)
+{
+	int32_t position = model->top[w];
+
+	while (position > floor_of(model, w) &&
+	       !left(model, model_update(model->history, w, position), arg))
 		position--;
 	return position;
 }
@@ -261,7 +310,7 @@ static bool is_allowed(struct model *model)
 {
 	const struct history *history = model->history;
 
-	memcpy(model->chosen, model->executed, history->flows.n * sizeof(*model->chosen));
+	choose(model, model->executed);
 	for (size_t i = 0; i < model->open.n; i++) {
 		const struct update *update;
 		uint32_t flow;
@@ -301,8 +350,8 @@ bool model_allows(struct model *model, struct state *state)
 	return true;
 }
 
-/* How many ways there are to choose, of which the model need not allow all; 0 if they are too many. */
-static size_t count_choices(const struct model *model)
+/* Of these ways the model need not allow all. */
+size_t model_choices(const struct model *model)
 {
 	size_t count = 1;
 
@@ -316,22 +365,7 @@ static size_t count_choices(const struct model *model)
 	return count;
 }
 
-size_t model_numbers(const struct model *model)
-{
-	size_t count = count_choices(model), extremes = 2 * model->open.n;
-
-	return count ? 2 + 2 * (count > extremes ? count : extremes) : 0;
-}
-
-/* All words as new, or as old, as chosen[] permits. */
-static void choose_all(struct model *model, bool new)
-{
-	for (size_t i = 0; i < model->open.n; i++)
-		model->choice[i] = new ? newest(model, model->open.v[i]) :
-					 floor_of(model, model->open.v[i]);
-}
-
-static bool choose_nth(struct model *model, size_t n)
+bool model_choice(struct model *model, size_t n, struct state *state)
 {
 	for (size_t i = 0; i < model->open.n; i++) {
 		uint32_t w = model->open.v[i];
@@ -340,41 +374,52 @@ static bool choose_nth(struct model *model, size_t n)
 		model->choice[i] = model->floor[w] + n % values;
 		n /= values;
 	}
-	return !n && is_allowed(model);
-}
-
-/* All that was received is there, as far as that can be, but the newest value of word @i is not. */
-static bool choose_missing(struct model *model, size_t i)
-{
-	uint32_t w = model->open.v[i], flow;
-	const struct update *update = model_update(model->history, w, model->top[w]);
-
-	memcpy(model->chosen, model->received, model->history->flows.n * sizeof(*model->chosen));
-	flow = request_of(model, update)->flow;
-	if (update->covered != NEVER && update->covered - 1 < model->chosen[flow])
-		model->chosen[flow] = update->covered - 1;
-	raise_floors(model);
-	if (floor_of(model, w) == model->top[w])
+	if (n || !is_allowed(model))
 		return false;
-	choose_all(model, true);
-	model->choice[i] = floor_of(model, w);
+	set_state(model, state);
 	return true;
 }
 
-/* Nothing above the floor is there but the newest value of word @i. */
-static bool choose_alone(struct model *model, size_t i)
+/* A FLUSH that covers what is lost has not been executed. */
+void model_lose(struct model *model, model_pick pick, const void *arg, struct state *state)
 {
-	uint32_t w = model->open.v[i], flow;
-	const struct update *update = model_update(model->history, w, model->top[w]);
+	choose(model, model->received);
+	for (size_t i = 0; i < model->open.n; i++) {
+		uint32_t w = model->open.v[i];
 
-	memcpy(model->chosen, model->executed, model->history->flows.n * sizeof(*model->chosen));
-	flow = request_of(model, update)->flow;
-	if (needs(model, update) > model->chosen[flow])
-		model->chosen[flow] = needs(model, update);
+		for (int32_t p = model->floor[w] + 1; p <= model->top[w]; p++) {
+			const struct update *update = model_update(model->history, w, p);
+			uint32_t *chosen = &model->chosen[request_of(model, update)->flow];
+
+			if (update->covered != NEVER && update->covered <= *chosen &&
+			    pick(model, update, arg))
+				*chosen = update->covered - 1;
+		}
+	}
 	raise_floors(model);
-	choose_all(model, false);
-	model->choice[i] = model->top[w];
-	return true;
+	for (size_t i = 0; i < model->open.n; i++)
+		model->choice[i] = newest(model, model->open.v[i], pick, arg);
+	set_state(model, state);
+}
+
+void model_leave(struct model *model, model_pick pick, const void *arg, struct state *state)
+{
+	choose(model, model->executed);
+	for (size_t i = 0; i < model->open.n; i++) {
+		uint32_t w = model->open.v[i];
+
+		for (int32_t p = model->floor[w] + 1; p <= model->top[w]; p++) {
+			const struct update *update = model_update(model->history, w, p);
+			uint32_t *chosen = &model->chosen[request_of(model, update)->flow];
+
+			if (needs(model, update) > *chosen && pick(model, update, arg))
+				*chosen = needs(model, update);
+		}
+	}
+	raise_floors(model);
+	for (size_t i = 0; i < model->open.n; i++)
+		model->choice[i] = newest_left(model, model->open.v[i], pick, arg);
+	set_state(model, state);
 }
 
 /* What is lost together: words, cache lines, packets, requests. */
@@ -410,7 +455,7 @@ static void choose_by_chance(struct model *model, uint64_t seed)
 	for (size_t i = 0; i < model->open.n; i++) {
 		uint32_t w = model->open.v[i];
 		uint64_t chance = mix64(seed ^ mix64(lost_together(model, grain, w) + 1));
-		int32_t low = floor_of(model, w), high = newest(model, w);
+		int32_t low = floor_of(model, w), high = newest(model, w, NULL, NULL);
 
 		model->choice[i] = chance % 256 < bias ? high : low;
 		/* Now and then a value between them. */
@@ -427,36 +472,4 @@ void model_random(struct model *model, uint64_t seed, struct state *state)
 {
 	choose_by_chance(model, seed);
 	set_state(model, state);
-}
-
-/* The @n-th of @count, in an order that leaps; each is met once, as no count has that prime factor. */
-static size_t scattered(const struct model *model, size_t n, size_t count)
-{
-	return (n % count * SCATTER + mix64(model->seed ^ model->frame) % count) % count;
-}
-
-bool model_state(struct model *model, size_t n, struct state *state)
-{
-	size_t count = count_choices(model), words = model->open.n, turn;
-	bool allowed = true;
-
-	if (n < 2) {
-		choose(model, n ? model->received : model->executed);
-		choose_all(model, n);
-		set_state(model, state);
-		return true;
-	}
-	turn = (n - 2) / 2;
-	if (n % 2 == 0 && turn < 2 * words) {
-		size_t word = scattered(model, turn / 2, words);
-
-		allowed = turn % 2 ? choose_alone(model, word) : choose_missing(model, word);
-	} else if (!count) {
-		choose_by_chance(model, mix64(model->seed) ^ mix64(model->frame) * 31 ^ mix64(n));
-	} else {
-		allowed = n % 2 && turn < count && choose_nth(model, scattered(model, turn, count));
-	}
-	if (allowed)
-		set_state(model, state);
-	return allowed;
 }

@@ -49,6 +49,9 @@ struct model {
 	LIST(uint32_t) open;		/* words that may hold more than one value */
 	uint32_t *open_at;		/* where a word is in it, or NEVER */
 	uint64_t hash;			/* of the newest content */
+	uint32_t in_flight;		/* the newest request that may be lost, in part at least, or NEVER */
+	uint32_t *older, *newer;	/* of each such request: the next one */
+	uint32_t *above;		/* of each request: its updates above the floors of their words */
 
 	uint32_t *answer;		/* answered persistent FLUSHes, in the order of the answers */
 	uint32_t all_answers;
@@ -68,17 +71,20 @@ void model_cut(struct model *model, unsigned int frame);
 /* The cuts that have all states, in order; *@n of them. */
 unsigned int *model_cuts(const struct model *model, size_t *n);
 
-/*
- * The states of this cut have numbers: first that with only what must be there, and that with all that
- * came; then in turn an extreme (one word is missing, or alone there) and a state by chance.  So the
- * first few are a sample of any cut, small or large.
- */
+/* Is the update part of what shall be lost, or of what shall be left? */
+typedef bool (*model_pick)(const struct model *model, const struct update *update, const void *arg);
 
-/* How many numbers there are, if they reach each state; else 0, and there is no last number. */
-size_t model_numbers(const struct model *model);
+/* What is picked is lost, and all that it takes along; everything else is there. */
+void model_lose(struct model *model, model_pick pick, const void *arg, struct state *state);
 
-/* The @n-th state.  False if there is none: the model does not allow it, or @n is beyond the last. */
-bool model_state(struct model *model, size_t n, struct state *state);
+/* What is picked is left, and what must have been executed for it to be there; everything else is lost. */
+void model_leave(struct model *model, model_pick pick, const void *arg, struct state *state);
+
+/* How many ways there are to choose a value for each word, if they are few; else 0. */
+size_t model_choices(const struct model *model);
+
+/* The @n-th of these ways.  False if the model does not allow it. */
+bool model_choice(struct model *model, size_t n, struct state *state);
 
 /* True if the model allows the state.  Its hash is set then. */
 bool model_allows(struct model *model, struct state *state);

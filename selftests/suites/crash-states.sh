@@ -100,7 +100,8 @@ the_right_program_is_consistent_in_10000_states() {
 	echo "# SEED=$seed"
 	began=$SECONDS
 	crash_states 0 --states 10000 --seed "$seed" "$run" -- remote-log-survives "$work/text"
-	says "10000 states of"
+	(($(sed -n 's/ states of .*//p' <<<"$said") >= 10000)) || fail "fewer states"
+	says "coverage: complete: every prefix, every request and every pair of requests in flight"
 	says "held at the end what these requests explain, and nothing else had changed"
 	echo "# 10000 states in $((SECONDS - began)) s"
 	crash_states 0 --states 2000 --seed "$seed" --model ordered "$run" -- remote-log-survives "$work/text"
@@ -142,22 +143,60 @@ state_is_drawn() {
 no_flush_before_the_tail_is_found() {
 	finds no-flush tail "WRITE psn *words are lost*No FLUSH stands between the two, and ATOMIC WRITE psn"
 }
-# One of 60 records, by as many states as are the default: each cut has its share of them.
+# One of 60 records, by as many states as are the default.
 one_missing_flush_is_found() {
-	local -i cuts
 	append no-flush-once
 	echo "# SEED=$seed"
 	crash_states 1 --seed "$seed" "$run" -- remote-log-survives "$work/text"
-	cuts=$(sed -n 's/.* persistent FLUSHes, \([0-9]*\) of them answered/\1/p' <<<"$said")+1
-	says "1000 states of $cuts cuts: "
-	says "note: a sample: "
-	crash_states 0 --states 50 --seed "$seed" "$run" -- true
-	says "50 states of 50 cuts: 0 fail"
-	says "note: $((cuts - 50)) more cuts were not tried: --states $cuts tries each"
-	crash_states 0 --states "$cuts" --seed "$seed" "$run" -- true
-	says "$cuts states of $cuts cuts: 0 fail"
-	[[ $said != *"were not tried"* ]] || fail "it says that cuts are left out"
+	says "coverage: complete"
 }
+
+# A pass that was cut short is none.
+a_limit_gives_no_pass() {
+	mkdir "$work/ring"
+	"$root/build/crash/crash-ring" "$work/ring" right 60
+	crash_states 4 --limit 20 "$work/ring" -- true
+	says "20 states of 121 cuts: 0 fail"
+	says "coverage: NOT COMPLETE"
+	crash_states 1 --limit 20 "$work/ring" -- false
+	crash_states 0 --states 0 "$work/ring" -- true
+	says "coverage: complete"
+}
+
+# ring_culprit MODE RECORDS WHY
+ring_culprit() {
+	rm -rf "$work/ring"
+	mkdir "$work/ring"
+	"$root/build/crash/crash-ring" "$work/ring" "$1" "$2"
+	crash_states 1 --states 200 --seed "$seed" "$work/ring" -- "$root/build/crash/crash-ring"
+	# shellcheck disable=SC2053 # a pattern
+	[[ $said == *$3* ]] || fail "$1, $2 records: it does not say: $3"
+}
+
+the_length_of_a_run_hides_no_mistake() {
+	local records
+	echo "# SEED=$seed"
+	for records in 60 600 5000; do
+		ring_culprit no-flush-once $records "words are lost*FLUSH*ATOMIC WRITE psn * is there"
+		ring_culprit short-once $records "FLUSH psn * does not hold all that was stored"
+		ring_culprit write-tail $records "a WRITE may pass a FLUSH"
+		ring_culprit fetch-add-tail $records "a FETCH ADD may pass a FLUSH"
+		ring_culprit early-tail $records "No FLUSH stands between the two"
+	done
+}
+
+a_right_ring_of_5000_records_is_consistent() {
+	local mode
+	for mode in right one-by-one loss; do
+		rm -rf "$work/ring"
+		mkdir "$work/ring"
+		"$root/build/crash/crash-ring" "$work/ring" $mode 5000
+		crash_states 0 --seed "$seed" "$work/ring" -- "$root/build/crash/crash-ring"
+		says "coverage: complete"
+		echo "# $mode: $(grep -m 1 ' states of ' <<<"$said"), $(grep -m 1 '^coverage' <<<"$said")"
+	done
+}
+
 a_flush_of_the_tail_only_is_found() {
 	finds tail-only tail "WRITE psn *lost*No persistent FLUSH of its QP that covers it follows"
 }
@@ -256,7 +295,7 @@ a_checker_may_do_what_it_likes() {
 		truncate -s +4096 "$IMAGE"'
 	# shellcheck disable=SC2016
 	crash_states 0 --states 300 --jobs 1 --cuts 12,40-41 "$run" -- sh -c 'case $CUT in 12|40|41) ;; *) exit 1 ;; esac'
-	grep -q '^[1-9][0-9]* states of ' <<<"$said" || fail "nothing was checked"
+	grep -q '^[1-9][0-9]* states of 3 cuts' <<<"$said" || fail "nothing was checked"
 	crash_states 2 --cuts 41-40 "$run" -- true
 	says "--cuts 41-40: say for example"
 	crash_states 2 --states 10 "$run" -- sh -c 'echo so what; exit 7'
@@ -286,7 +325,7 @@ wrong_usage_is_explained() {
 		|name the folder of a run
 		--frob $work|--frob: no such option
 		--states many $work|--states many: not a number
-		--states 0 $work|--states, --jobs and --timeout are not 0
+		--limit 0 $work|--limit, --jobs and --timeout are not 0
 		--model kind $work|--model kind: there are spec and ordered
 		$work/empty|$work/empty is not the folder of a run
 		$work/test|$work/test is not the folder of a run of \`rxe-vm pair\`: it has no server.pcap; it has runs inside, such as $work/test/one
@@ -336,6 +375,9 @@ cases=(
 	the_engine_follows_captures_made_by_hand
 	each_break_of_the_engine_is_noticed
 	damaged_recordings_are_borne
+	the_length_of_a_run_hides_no_mistake
+	a_right_ring_of_5000_records_is_consistent
+	a_limit_gives_no_pass
 	wrong_usage_is_explained
 	the_right_program_is_consistent_in_10000_states
 	no_flush_before_the_tail_is_found

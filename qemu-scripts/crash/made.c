@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <arpa/inet.h>
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../selftests/rdma/rxe_mpe_crc32.h"
+#include "../../selftests/rdma/rxe_mpe_roce.h"
+#include "made.h"
+#include "util.h"
+
+static const uint8_t target_mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+static const uint8_t initiator_mac[6] = { 0x52, 0x54, 0, 0, 0, 2 };
+
+struct net net;
+
+char *in_folder(const char *name)
+{
+	return xasprintf("%s/%s", net.folder, name);
+}
+
+void put32(FILE *file, uint32_t v) { fwrite(&v, 4, 1, file); }
+
+void begin(const char *folder)
+{
+	FILE *file;
+
+	memset(&net, 0, sizeof(net));
+	net.folder = folder;
+	net.qp = QP;
+	net.peer = 33;
+	net.port = 50000;
+	net.pcap = fopen(in_folder("server.pcap"), "w");
+	put32(net.pcap, 0xa1b2c3d4);
+	put32(net.pcap, 4 << 16 | 2);
+	put32(net.pcap, 0);
+	put32(net.pcap, 0);
+	put32(net.pcap, 65536);
+	put32(net.pcap, 1);	/* Ethernet */
+	file = fopen(in_folder("server.memory"), "w");
+	fprintf(file, "link 52:54:00:00:00:01\ndevice dax0.0 0 %u\n", DEVICE);
+	fprintf(file, "region 0x%x 0x%x 0x%llx %u\npiece 0 %u dax0.0 0\n", KEY, KEY, VA, DEVICE, DEVICE);
+	fprintf(file, "region 0x%x 0x%x 0x%llx 32\npiece 0 32 dax0.0 0\n", OTHER, OTHER, VA);
+	fprintf(file, "region 0x303 0x303 0x1000 4096\n");	/* ordinary memory */
+	fprintf(file, "window 0x404 0x%llx 16 0x%x 0x2\n", VA + 8, KEY);
+	fclose(file);
+	file = fopen(in_folder("server.pmem0.start"), "w");
+	if (ftruncate(fileno(file), DEVICE))
+		exit(1);
+	fclose(file);
+}
+
+static uint32_t icrc_of(const uint8_t *ip, size_t length)
+{
+	static const uint8_t ones[8] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	uint8_t copy[9000];
+
+	if (!net.ipv6)
+		return net.legacy ? roce_icrc_legacy(ip, length) : roce_icrc(ip, length);
+	memcpy(copy, ip, length);
+	copy[0] = 0x6f;
+	copy[1] = copy[2] = copy[3] = copy[7] = copy[46] = copy[47] = copy[52] = 0xff;
+	return crc32(crc32(0, ones, 8), copy, length);
+}
+
+/* One packet: BTH, what is behind it, ICRC. */
+void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size_t length)
+{
+	uint8_t buffer[9000] __attribute__((aligned(4))) = { }, *frame = buffer + 2;
+	uint8_t *at = frame, *ip, pad = -length & 3;	/* so that all behind Ethernet is aligned */
+	struct roce_bth *bth;
+	size_t udp_length;
+
+	memcpy(at, to_target ? target_mac : initiator_mac, 6);
+	memcpy(at + 6, to_target ? initiator_mac : target_mac, 6);
+	at += 12;
+	for (int i = 0; i < net.vlans; i++) {
+		*(uint16_t *)at = htons(i + 1 < net.vlans ? 0x88a8 : 0x8100);
+		*(uint16_t *)(at + 2) = htons(42);
+		at += 4;
+	}
+	*(uint16_t *)at = htons(net.ipv6 ? 0x86dd : 0x0800);
+	ip = at += 2;
+	udp_length = 8 + sizeof(*bth) + length + pad + 4;
+	if (net.ipv6) {
+		ip[0] = 0x60;
+		ip[3] = 7;	/* flow label */
+		*(uint16_t *)(ip + 4) = htons(udp_length);
+		ip[6] = 17;
+		ip[7] = 64;
+		ip[8] = ip[24] = 0xfe;
+		ip[23] = to_target ? 2 : 1;
+		ip[39] = to_target ? 1 : 2;
+		at += 40;
+	} else {
+		ip[0] = 0x45;
+		*(uint16_t *)(ip + 2) = htons(udp_length + 20);
+		ip[8] = 64;
+		ip[9] = 17;
+		ip[12] = ip[16] = 10;
+		ip[15] = to_target ? 2 : 1;
+		ip[19] = to_target ? 1 : 2;
+		at += 20;
+	}
+	*(uint16_t *)at = htons(net.port);
+	*(uint16_t *)(at + 2) = htons(4791);
+	*(uint16_t *)(at + 4) = htons(udp_length);
+	bth = (struct roce_bth *)(at + 8);
+	bth->opcode = opcode;
+	bth->flags = pad << ROCE_BTH_PAD_SHIFT;
+	bth->qpn = htobe32(to_target ? net.qp : net.peer);
+	bth->apsn = htobe32(psn & ROCE_24BITS);
+	at += 8 + sizeof(*bth);
+	memcpy(at, rest, length);
+	at += length + pad;
+	*(uint32_t *)at = htole32(icrc_of(ip, at - ip)) ^ net.broken;
+	at += 4;
+	net.frames++;
+	put32(net.pcap, 0);
+	put32(net.pcap, net.frames);
+	put32(net.pcap, at - frame);
+	put32(net.pcap, at - frame);
+	fwrite(frame, 1, at - frame, net.pcap);
+}
+
+void request(uint8_t opcode, uint32_t psn, uint32_t key, uint64_t place, uint32_t length,
+		    const void *payload, size_t payload_length)
+{
+	uint8_t rest[8192];
+	struct roce_reth reth = { htobe64(VA + place), htobe32(key), htobe32(length) };
+
+	memcpy(rest, &reth, sizeof(reth));
+	memcpy(rest + sizeof(reth), payload, payload_length);
+	packet(true, opcode, psn, rest, sizeof(reth) + payload_length);
+}
+
+/* All bytes are @value. */
+void write_bytes(uint32_t psn, uint32_t key, uint64_t place, uint32_t length, uint8_t value)
+{
+	uint8_t bytes[4096];
+
+	memset(bytes, value, sizeof(bytes));
+	request(ROCE_RC_WRITE_ONLY, psn, key, place, length, bytes, length);
+}
+
+void write_word(uint32_t psn, unsigned int word, uint8_t value)
+{
+	write_bytes(psn, KEY, word * 8, 8, value);
+}
+
+void atomic_write(uint32_t psn, unsigned int word, uint8_t value)
+{
+	uint8_t bytes[8];
+
+	memset(bytes, value, 8);
+	request(ROCE_RC_ATOMIC_WRITE, psn, KEY, word * 8, 8, bytes, 8);
+}
+
+void flush_as(uint32_t psn, uint32_t key, uint64_t place, uint32_t length, uint32_t feth)
+{
+	struct {
+		uint32_t feth;
+		struct roce_reth reth;
+	} __attribute__((packed)) rest = {
+		htobe32(feth), { htobe64(VA + place), htobe32(key), htobe32(length) },
+	};
+
+	packet(true, ROCE_RC_FLUSH, psn, &rest, sizeof(rest));
+}
+
+void flush(uint32_t psn, unsigned int word, unsigned int words)
+{
+	flush_as(psn, KEY, word * 8, words * 8, DURABLE);
+}
+
+void answer(uint8_t opcode, uint32_t psn, uint8_t syndrome)
+{
+	uint32_t aeth = htobe32((uint32_t)syndrome << 24 | 1);
+
+	packet(false, opcode, psn, &aeth, 4);
+}
+
+void ack(uint32_t psn) { answer(ROCE_RC_ACK, psn, 0x1f); }
+void response(uint32_t psn) { answer(ROCE_RC_READ_RESPONSE_ONLY, psn, 0x1f); }
+void nak(uint32_t psn, uint8_t syndrome) { answer(ROCE_RC_ACK, psn, syndrome); }

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <endian.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../selftests/rdma/rxe_mpe_roce.h"
+#include "made.h"
+#include "ring.h"
+
+/*
+ * Word 0 is the tail: how many records there are.  Record n, from 1 on, is in slot n % SLOTS, and each of
+ * its words is n.  The newest READABLE records can be read.
+ */
+#define SLOTS		32
+#define READABLE	8
+#define RECORD_WORDS	8
+#define FIRST_SLOT	RECORD_WORDS
+#define DEPTH		4	/* records that are sent before the first of them is answered */
+#define PSNS_OF_RECORD	8
+
+const char *const ring_modes[] = {
+	"right", "one-by-one", "loss", NULL,
+	"no-flush", "no-flush-once", "short-once", "write-tail", "fetch-add-tail", "flush-first", "early-tail",
+	"other-qp-tail", "global", "few-slots", NULL
+};
+
+static struct {
+	const char *mode;
+	unsigned int records, slots;
+	uint32_t psn[2];	/* the next one of each QP */
+	/* PSNs of what the record was stored by, at [n % (DEPTH + 1)] */
+	struct {
+		uint32_t qp[PSNS_OF_RECORD], psn[PSNS_OF_RECORD], n;
+		uint8_t opcode[PSNS_OF_RECORD];
+		uint64_t number;
+	} sent[DEPTH + 1];
+} ring;
+
+static bool is(const char *mode)
+{
+	return !strcmp(ring.mode, mode);
+}
+
+/* For once, in the middle. */
+static bool is_once(const char *mode, unsigned int n)
+{
+	return is(mode) && n == (ring.records + 1) / 2;
+}
+
+static void use_tail_qp(bool tail)
+{
+	net.qp = tail ? QP + 1 : QP;
+	net.peer = tail ? 34 : 33;
+	net.port = tail ? 50001 : 50000;
+}
+
+/* What is sent next belongs to record @n, and is answered by @opcode. */
+static uint32_t next_psn(unsigned int n, uint8_t opcode)
+{
+	typeof(ring.sent[0]) *sent = &ring.sent[n % (DEPTH + 1)];
+
+	sent->qp[sent->n] = net.qp;
+	sent->psn[sent->n] = ring.psn[net.qp - QP];
+	sent->opcode[sent->n++] = opcode;
+	sent->number = n;
+	return ring.psn[net.qp - QP]++;
+}
+
+static unsigned int slot_word(unsigned int n)
+{
+	return FIRST_SLOT + n % ring.slots * RECORD_WORDS;
+}
+
+static void store_record(unsigned int n)
+{
+	uint64_t words[RECORD_WORDS];
+
+	for (unsigned int i = 0; i < RECORD_WORDS; i++)
+		words[i] = htole64(n);
+	request(ROCE_RC_WRITE_ONLY, next_psn(n, ROCE_RC_ACK), KEY, slot_word(n) * 8, sizeof(words),
+		words, sizeof(words));
+}
+
+static void flush_record(unsigned int n)
+{
+	unsigned int words = RECORD_WORDS - is_once("short-once", n);
+
+	flush_as(next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, slot_word(n) * 8, words * 8,
+		 is("global") ? GLOBAL : DURABLE);
+}
+
+static void store_tail(unsigned int n)
+{
+	struct roce_atomic_eth add = { htobe64(VA), htobe32(KEY), htobe64(1), 0 };
+	uint64_t tail = htole64(n);
+
+	if (is("fetch-add-tail"))
+		packet(true, ROCE_RC_FETCH_ADD, next_psn(n, ROCE_RC_ATOMIC_ACK), &add, sizeof(add));
+	else if (is("write-tail"))
+		request(ROCE_RC_WRITE_ONLY, next_psn(n, ROCE_RC_ACK), KEY, 0, 8, &tail, 8);
+	else
+		request(ROCE_RC_ATOMIC_WRITE, next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, 0, 8, &tail, 8);
+}
+
+/* As the target answers it, in order. */
+static void answer_record(unsigned int n)
+{
+	typeof(ring.sent[0]) *sent = &ring.sent[n % (DEPTH + 1)];
+	struct {
+		uint32_t aeth;
+		uint64_t original;
+	} __attribute__((packed)) told = { htobe32(0x1f000001), htobe64(n - 1) };
+
+	for (unsigned int i = 0; i < sent->n; i++) {
+		use_tail_qp(sent->qp[i] != QP);
+		if (sent->opcode[i] == ROCE_RC_ATOMIC_ACK)
+			packet(false, ROCE_RC_ATOMIC_ACK, sent->psn[i], &told, sizeof(told));
+		else
+			answer(sent->opcode[i], sent->psn[i], 0x1f);
+	}
+	use_tail_qp(false);
+	sent->n = 0;
+}
+
+static void append(unsigned int n)
+{
+	if (is("flush-first"))
+		flush_record(n);
+	if (!is("early-tail") || n % 2 || n == 1)
+		store_record(n);
+	if (!is("no-flush") && !is_once("no-flush-once", n) && !is("flush-first"))
+		flush_record(n);
+	/* Of two records the second is stored before the tail, and flushed after it. */
+	if (is("early-tail") && n % 2 && n < ring.records)
+		store_record(n + 1);
+	use_tail_qp(is("other-qp-tail"));
+	store_tail(n + (is("early-tail") && n % 2 && n < ring.records));
+	flush_as(next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, 0, 8, DURABLE);
+	use_tail_qp(false);
+}
+
+/* Each seventh record is lost before the target's driver, which asks for it again. */
+static void lose_and_repeat(unsigned int n)
+{
+	uint32_t psn = ring.psn[0];
+
+	append(n);
+	nak(psn, ROCE_AETH_NAK_PSN);
+	ring.psn[0] = psn;
+	ring.sent[n % (DEPTH + 1)].n = 0;
+	append(n);
+}
+
+bool ring_make(const char *mode, unsigned int records)
+{
+	unsigned int depth, answered = 0, known = 0;
+
+	for (size_t i = 0, ends = 0; ends < 2; i++) {
+		known += ring_modes[i] && !strcmp(ring_modes[i], mode);
+		ends += !ring_modes[i];
+	}
+	if (!known)
+		return false;
+	memset(&ring, 0, sizeof(ring));
+	ring.mode = mode;
+	ring.records = records;
+	ring.slots = is("few-slots") ? READABLE : SLOTS;
+	ring.psn[0] = 1;
+	ring.psn[1] = 10000000;
+	depth = is("one-by-one") ? 1 : DEPTH;
+	for (unsigned int n = 1; n <= records; n++) {
+		if (is("loss") && n % 7 == 0)
+			lose_and_repeat(n);
+		else
+			append(n);
+		if (n - answered == depth)
+			answer_record(++answered);
+	}
+	while (answered < records)
+		answer_record(++answered);
+	return true;
+}
+
+const char *ring_look(const uint64_t *image, uint64_t acknowledged)
+{
+	static char why[128];
+	uint64_t tail = le64toh(image[0]), slots = SLOTS;
+
+	if (tail < acknowledged) {
+		snprintf(why, sizeof(why), "the tail is %" PRIu64 ", and %" PRIu64 " records are acknowledged",
+			 tail, acknowledged);
+		return why;
+	}
+	if (ring.mode && is("few-slots"))
+		slots = READABLE;
+	for (uint64_t n = tail > READABLE ? tail - READABLE + 1 : 1; n <= tail; n++)
+		for (unsigned int i = 0; i < RECORD_WORDS; i++)
+			if (le64toh(image[FIRST_SLOT + n % slots * RECORD_WORDS + i]) != n) {
+				snprintf(why, sizeof(why), "record %" PRIu64 " is torn", n);
+				return why;
+			}
+	return NULL;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A ring of records in persistent memory, for tests: its run of any length made by hand, right or with a
+ * mistake, and its checker.
+ */
+#ifndef RING_H
+#define RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Makes the packets that append so many records.  False if there is no such mode. */
+bool ring_make(const char *mode, unsigned int records);
+
+/* All modes; the first few, up to NULL, are right, the others, up to NULL, are wrong. */
+extern const char *const ring_modes[];
+
+/*
+ * Why a ring with @image is not consistent after so many acknowledged records, or NULL.  The text stays
+ * until the next call.
+ */
+const char *ring_look(const uint64_t *image, uint64_t acknowledged);
+
+#endif /* RING_H */

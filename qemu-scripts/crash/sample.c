@@ -1,0 +1,609 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../selftests/rdma/rxe_mpe_roce.h"
+#include "sample.h"
+
+#define UNITS		16u	/* requests in flight that are told apart: the newest */
+#define LENGTHS		6	/* a shape is made of 16, 8, 4, 2, 1 or 0 of them */
+#define MAX_SHAPES	32
+#define BY_CHANCE	2	/* cuts of a shape, besides its first and its last */
+#define LINE		64	/* bytes of a cache line */
+#define SCATTER		2654435761	/* a prime, more than there are states or words */
+
+struct cut {
+	unsigned int frame;
+	uint64_t order;			/* by chance */
+	uint64_t shape[LENGTHS];
+	bool looked_at;
+	size_t next;			/* of its states by chance */
+	bool has_turn, exhausted;
+};
+
+/* The states that were taken, by their hash. */
+struct seen {
+	uint64_t *slot;
+	size_t n, size;
+};
+
+struct sampling {
+	struct model *model;
+	const struct sample_options *options;
+	sample_take take;
+	void *arg;
+	struct coverage *coverage;
+	struct cut *cuts;
+	struct seen seen;
+	struct state state;
+	bool stopped;
+
+	/* Of the cut where the model stands. */
+	uint8_t *unit;			/* of each request in flight */
+	unsigned int units;
+	LIST(uint64_t) lines;		/* that have open words */
+};
+
+/* False if it was there already.  0 is no hash. */
+static bool add_seen(struct seen *seen, uint64_t hash)
+{
+	size_t at;
+
+	if (seen->n * 2 >= seen->size) {
+		struct seen larger = { .size = seen->size ? seen->size * 2 : 4096 };
+
+		larger.slot = xcalloc(larger.size, sizeof(*larger.slot));
+		for (size_t i = 0; i < seen->size; i++)
+			if (seen->slot[i])
+				add_seen(&larger, seen->slot[i]);
+		free(seen->slot);
+		*seen = larger;
+	}
+	hash += !hash;
+	for (at = hash & (seen->size - 1); seen->slot[at]; at = (at + 1) & (seen->size - 1))
+		if (seen->slot[at] == hash)
+			return false;
+	seen->slot[at] = hash;
+	seen->n++;
+	return true;
+}
+
+/* Take the state, unless an equal one was.  True if it was new. */
+static bool take_state(struct sampling *s)
+{
+	if (s->stopped || !add_seen(&s->seen, s->state.hash))
+		return false;
+	if (s->seen.n > s->options->limit) {
+		s->seen.n--;
+		s->stopped = true;
+		return false;
+	}
+	s->stopped = !s->take(s->arg, s->model, &s->state, s->seen.n);
+	return true;
+}
+
+/******************************************************************************
+ * Messages in flight
+ */
+
+/* The first packet of the message that @r is a packet of. */
+static uint32_t message_of(const struct model *model, uint32_t r)
+{
+	const struct history *history = model->history;
+	const struct request *request = &history->requests.v[r];
+	const struct flow *flow = &history->flows.v[request->flow];
+	size_t low = 0, high = flow->requests.n;
+
+	if (!request->write_open)
+		return r;
+	while (low + 1 < high) {
+		size_t middle = (low + high) / 2;
+
+		if (flow->requests.v[middle] <= r)
+			low = middle;
+		else
+			high = middle;
+	}
+	while (low && history->requests.v[flow->requests.v[low]].write_open)
+		low--;
+	return flow->requests.v[low];
+}
+
+/* A message that may be lost, in part at least. */
+struct message {
+	uint32_t first, last;		/* its packets; @last is the newest in flight */
+};
+
+/* The newest messages in flight, newest first. */
+struct messages {
+	struct message v[UNITS];
+	unsigned int n;
+	bool older;			/* there are more */
+};
+
+/* Its place in @messages, or their number. */
+static unsigned int find_message(const struct messages *messages, uint32_t first)
+{
+	unsigned int i = 0;
+
+	while (i < messages->n && messages->v[i].first != first)
+		i++;
+	return i;
+}
+
+static void find_messages(const struct model *model, struct messages *messages)
+{
+	messages->n = 0;
+	messages->older = false;
+	for (uint32_t r = model->in_flight; r != NEVER && !messages->older; r = model->older[r]) {
+		uint32_t first = message_of(model, r);
+
+		if (find_message(messages, first) < messages->n)
+			continue;
+		if (messages->n < UNITS)
+			messages->v[messages->n++] = (struct message){ first, r };
+		else
+			messages->older = true;
+	}
+}
+
+/******************************************************************************
+ * Shapes
+ */
+
+/* How messages are told apart. */
+struct outline {
+	uint8_t opcode;
+	uint32_t flow;
+	const struct region *region;
+	uint64_t place, length;
+};
+
+static struct outline outline_of(const struct model *model, const struct message *message)
+{
+	const struct history *history = model->history;
+	const struct request *first = &history->requests.v[message->first];
+	const struct request *last = &history->requests.v[message->last];
+
+	return (struct outline){
+		.opcode = first->packet->opcode, .flow = first->flow, .region = first->region,
+		.place = history->words.v[history->updates.v[last->first_update].word].offset -
+			 (last->va - first->va),
+		.length = last->va + last->length - first->va,
+	};
+}
+
+/* QPs have no names, nor have regions: each is the first one, or the second one, of the shape. */
+static unsigned int nth_flow(const struct outline *seen, unsigned int n)
+{
+	unsigned int i = 0;
+
+	while (seen[i].flow != seen[n].flow)
+		i++;
+	return i;
+}
+
+static unsigned int nth_region(const struct outline *seen, unsigned int n)
+{
+	unsigned int i = 0;
+
+	while (seen[i].region != seen[n].region)
+		i++;
+	return i;
+}
+
+/* Where it lies, seen from the next message of its kind: a ring that wraps goes back. */
+static unsigned int direction(const struct outline *seen, unsigned int n)
+{
+	const struct outline *older = &seen[n];
+
+	while (n--) {
+		const struct outline *newer = &seen[n];
+
+		if (newer->opcode == older->opcode && newer->flow == older->flow &&
+		    newer->region == older->region)
+			return newer->place > older->place ? 1 : newer->place < older->place ? 2 : 3;
+	}
+	return 0;
+}
+
+/* A FLUSH, by how many persistent ones of its QP precede it that have not been executed for sure. */
+static uint32_t flush_from_here(const struct model *model, uint32_t flow, uint32_t number)
+{
+	if (number == NEVER)
+		return NEVER;
+	if (number > model->received[flow])
+		return NEVER - 1;
+	return number - model->executed[flow];
+}
+
+/* What may be lost of a packet, which FLUSHes cover that, and which it may have to wait for. */
+static uint64_t hash_of_packet(const struct model *model, uint32_t r)
+{
+	const struct history *history = model->history;
+	const struct request *request = &history->requests.v[r];
+	const struct update *first = &history->updates.v[request->first_update];
+	uint64_t hash = model->above[r] == request->updates;
+
+	if (!request->updates)
+		return 0;
+	hash = mix64(hash << 32 | flush_from_here(model, request->flow, first->covered));
+	hash = mix64(hash ^ flush_from_here(model, request->flow,
+					    first[request->updates - 1].covered));
+	return mix64(hash ^ flush_from_here(model, request->flow, request->flushes_before));
+}
+
+/* @seen[n]; those before it are newer. */
+static uint64_t hash_of_message(const struct model *model, const struct message *message,
+				const struct outline *seen, unsigned int n)
+{
+	const struct outline *o = &seen[n];
+	unsigned int size = o->length ? 64 - __builtin_clzll(o->length) : 0;
+	bool crosses = o->length && o->place / 4096 != (o->place + o->length - 1) / 4096;
+	uint64_t hash = o->opcode;
+
+	hash = hash << 8 | size;
+	hash = hash << 8 | nth_flow(seen, n);
+	hash = hash << 8 | nth_region(seen, n);
+	hash = hash << 8 | direction(seen, n) << 2 | (o->length % WORD != 0) << 1 | crosses;
+	hash = mix64(hash ^ hash_of_packet(model, message->first));
+	return mix64(hash ^ hash_of_packet(model, message->last));
+}
+
+/* shape[0] is made of UNITS messages, each next one of half as many, and the last one of none. */
+static void find_shape(const struct model *model, struct cut *cut)
+{
+	struct outline seen[UNITS];
+	struct messages messages;
+	uint64_t hash = 1;
+	unsigned int n = 0;
+
+	find_messages(model, &messages);
+	cut->shape[LENGTHS - 1] = 0;
+	for (int length = LENGTHS - 2; length >= 0; length--) {
+		for (; n < UNITS >> length && n < messages.n; n++) {
+			seen[n] = outline_of(model, &messages.v[n]);
+			hash = mix64(hash + hash_of_message(model, &messages.v[n], seen, n));
+		}
+		cut->shape[length] = mix64(hash + (n < messages.n || messages.older));
+	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static size_t count_shapes(const struct cut *cuts, size_t n, int length)
+{
+	uint64_t *shapes = xcalloc(n, sizeof(*shapes));
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		shapes[i] = cuts[i].shape[length];
+	qsort(shapes, n, sizeof(*shapes), by_number);
+	for (size_t i = 0; i < n; i++)
+		count += !i || shapes[i] != shapes[i - 1];
+	free(shapes);
+	return count;
+}
+
+/* Where many requests of many sizes are in flight, fewer of them make the shape. */
+static int choose_length(struct sampling *s)
+{
+	int length = 0;
+
+	while ((s->coverage->shapes = count_shapes(s->cuts, s->coverage->cuts, length)) > MAX_SHAPES)
+		length++;
+	s->coverage->alike = length == LENGTHS - 1 ? 0 : UNITS >> length;
+	return length;
+}
+
+static int by_shape_and_order(const void *a, const void *b, void *arg)
+{
+	const struct cut *x = *(struct cut *const *)a, *y = *(struct cut *const *)b;
+	int length = *(int *)arg;
+
+	if (x->shape[length] != y->shape[length])
+		return x->shape[length] < y->shape[length] ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Of each shape its first cut, its last, and some by chance. */
+static void choose_cuts(struct sampling *s)
+{
+	size_t n = s->coverage->cuts, from, to;
+	struct cut **order = xcalloc(n, sizeof(*order)), *first, *last;
+	int length;
+
+	for (size_t i = 0; i < n; i++) {
+		model_cut(s->model, s->cuts[i].frame);
+		find_shape(s->model, &s->cuts[i]);
+		order[i] = &s->cuts[i];
+	}
+	length = choose_length(s);
+	qsort_r(order, n, sizeof(*order), by_shape_and_order, &length);
+	for (from = 0; from < n; from = to) {
+		first = last = order[from];
+		for (to = from; to < n && order[to]->shape[length] == first->shape[length]; to++) {
+			if (order[to] < first)
+				first = order[to];
+			if (order[to] > last)
+				last = order[to];
+			order[to]->looked_at = s->options->each_cut || to < from + BY_CHANCE;
+		}
+		first->looked_at = last->looked_at = true;
+	}
+	free(order);
+	for (size_t i = 0; i < n; i++)
+		s->coverage->looked_at += s->cuts[i].looked_at;
+}
+
+/******************************************************************************
+ * The complete part: requests
+ */
+
+/* Units of what is in flight at a cut: @a and @b, or those up to @a. */
+struct some_units {
+	const uint8_t *unit;
+	unsigned int a, b;
+	bool up_to;
+};
+
+static bool pick_units(const struct model *model, const struct update *update, const void *arg)
+{
+	const struct some_units *some = arg;
+	unsigned int unit = some->unit[update->request];
+
+	(void)model;
+	return some->up_to ? unit <= some->a : unit == some->a || unit == some->b;
+}
+
+/* Units have numbers in the order in which they came.  What is older than all others is one, number 0. */
+static void find_units(struct sampling *s)
+{
+	const struct model *model = s->model;
+	struct messages messages;
+
+	find_messages(model, &messages);
+	s->units = messages.n + messages.older;
+	s->coverage->older |= messages.older;
+	for (uint32_t r = model->in_flight; r != NEVER; r = model->older[r]) {
+		unsigned int i = find_message(&messages, message_of(model, r));
+
+		s->unit[r] = i == messages.n ? 0 : s->units - 1 - i;
+	}
+}
+
+static void lose_and_leave(struct sampling *s, model_pick pick, const void *what)
+{
+	model_lose(s->model, pick, what, &s->state);
+	take_state(s);
+	model_leave(s->model, pick, what, &s->state);
+	take_state(s);
+}
+
+/* Every request and every pair of them, lost and left; every prefix.  The whole, and nothing, are prefixes. */
+static void check_requests(struct sampling *s)
+{
+	struct some_units some = { .unit = s->unit };
+
+	for (some.a = 0; some.a < s->units && !s->stopped; some.a++)
+		for (some.b = some.a; some.b < s->units; some.b++)
+			lose_and_leave(s, pick_units, &some);
+	some.up_to = true;
+	for (some.a = 0; some.a < s->units && !s->stopped; some.a++)
+		lose_and_leave(s, pick_units, &some);
+}
+
+static bool pick_none(const struct model *model, const struct update *update, const void *arg)
+{
+	(void)model;
+	(void)update;
+	(void)arg;
+	return false;
+}
+
+static void check_complete_part(struct sampling *s)
+{
+	for (size_t i = 0; i < s->coverage->cuts && !s->stopped; i++) {
+		if (!s->cuts[i].looked_at)
+			continue;
+		model_cut(s->model, s->cuts[i].frame);
+		lose_and_leave(s, pick_none, NULL);
+		find_units(s);
+		check_requests(s);
+	}
+	s->coverage->complete = !s->stopped;
+}
+
+/******************************************************************************
+ * Beyond: cache lines, words
+ */
+
+/* The @n-th of @count, in an order that leaps; each is met once, as no count has that prime factor. */
+static size_t scattered(const struct sampling *s, size_t n, size_t count)
+{
+	return (n % count * SCATTER + mix64(s->options->seed ^ s->model->frame) % count) % count;
+}
+
+static bool pick_line(const struct model *model, const struct update *update, const void *line)
+{
+	return model->history->words.v[update->word].offset / LINE == *(const uint64_t *)line;
+}
+
+static bool pick_word(const struct model *model, const struct update *update, const void *word)
+{
+	(void)model;
+	return update->word == *(const uint32_t *)word;
+}
+
+static void find_lines(struct sampling *s)
+{
+	const struct model *model = s->model;
+	size_t n = 0;
+
+	s->lines.n = 0;
+	for (size_t i = 0; i < model->open.n; i++)
+		*list_add(&s->lines) = model->history->words.v[model->open.v[i]].offset / LINE;
+	if (s->lines.n)
+		qsort(s->lines.v, s->lines.n, sizeof(*s->lines.v), by_number);
+	for (size_t i = 0; i < s->lines.n; i++)
+		if (!n || s->lines.v[i] != s->lines.v[n - 1])
+			s->lines.v[n++] = s->lines.v[i];
+	s->lines.n = n;
+}
+
+/* Lose and leave each line, then each word, until @most states are new. */
+static void check_lines_and_words(struct sampling *s, size_t most)
+{
+	size_t begun = s->seen.n, words = s->model->open.n, i;
+
+	find_lines(s);
+	for (i = 0; i < s->lines.n && s->seen.n - begun < most && !s->stopped; i++)
+		lose_and_leave(s, pick_line, &s->lines.v[scattered(s, i, s->lines.n)]);
+	s->coverage->lines.done += i;
+	s->coverage->lines.all += s->lines.n;
+	for (i = 0; i < words && s->seen.n - begun < most && !s->stopped; i++)
+		lose_and_leave(s, pick_word, &s->model->open.v[scattered(s, i, words)]);
+	s->coverage->words.done += i;
+	s->coverage->words.all += words;
+}
+
+/* Each cut has the same share; what it leaves of that goes to those after it. */
+static void check_parts_of_requests(struct sampling *s, size_t most)
+{
+	size_t end = s->seen.n + most, cuts = s->coverage->looked_at;
+
+	for (size_t i = 0; i < s->coverage->cuts; i++) {
+		if (!s->cuts[i].looked_at)
+			continue;
+		model_cut(s->model, s->cuts[i].frame);
+		check_lines_and_words(s, s->seen.n < end ? (end - s->seen.n) / cuts : 0);
+		cuts--;
+	}
+}
+
+/******************************************************************************
+ * Beyond: chance
+ */
+
+static int by_order(const void *a, const void *b)
+{
+	const struct cut *x = *(struct cut *const *)a, *y = *(struct cut *const *)b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* If there are fewer states to check than cuts, chance says which cuts have one. */
+static void give_turns(struct sampling *s, size_t states)
+{
+	struct cut **order = xcalloc(s->coverage->cuts, sizeof(*order));
+
+	for (size_t i = 0; i < s->coverage->cuts; i++)
+		order[i] = &s->cuts[i];
+	qsort(order, s->coverage->cuts, sizeof(*order), by_order);
+	for (size_t i = 0; i < s->coverage->cuts; i++)
+		order[i]->has_turn = i < states;
+	free(order);
+}
+
+/* Up to @share new states of this cut.  Of a cut with few states, each has its turn. */
+static void check_by_chance(struct sampling *s, struct cut *cut, size_t share)
+{
+	size_t choices, added = 0;
+
+	model_cut(s->model, cut->frame);
+	choices = model_choices(s->model);
+	/* Where chance finds nothing new any more, there is hardly something. */
+	for (size_t tries = 0; added < share && !s->stopped && (choices || tries < 4 * share + 64);
+	     tries++, cut->next++) {
+		if (choices && cut->next == choices) {
+			cut->exhausted = true;
+			break;
+		}
+		if (!choices)
+			model_random(s->model, mix64(s->options->seed) ^ mix64(cut->frame) * 31 ^
+				     mix64(cut->next), &s->state);
+		else if (!model_choice(s->model, scattered(s, cut->next, choices), &s->state))
+			continue;
+		added += take_state(s);
+	}
+	s->coverage->by_chance += added;
+}
+
+/* In rounds; all cuts have the same share, and what a cut with few states leaves goes to the others. */
+static void check_rest_by_chance(struct sampling *s, size_t most)
+{
+	size_t end = s->seen.n + most, cuts = s->coverage->cuts, share, begun;
+
+	give_turns(s, most);
+	/* A round that finds nothing new may have met what others found: twice, and it is all there is. */
+	for (int idle = 0; s->seen.n < end && idle < 2 && !s->stopped;
+	     idle = s->seen.n > begun ? 0 : idle + 1) {
+		share = (end - s->seen.n) / cuts;
+		share += !share;
+		begun = s->seen.n;
+		for (size_t i = 0; i < cuts && s->seen.n < end; i++)
+			if (s->cuts[i].has_turn && !s->cuts[i].exhausted)
+				check_by_chance(s, &s->cuts[i], share);
+		/* Then those that had no share. */
+		give_turns(s, cuts);
+	}
+	s->coverage->all = !s->stopped;
+	for (size_t i = 0; i < cuts; i++)
+		s->coverage->all &= s->cuts[i].exhausted;
+}
+
+void sample(struct model *model, const unsigned int *frames, size_t n,
+	    const struct sample_options *options, sample_take take, void *arg,
+	    struct coverage *coverage)
+{
+	struct sampling s = {
+		.model = model, .options = options, .take = take, .arg = arg, .coverage = coverage,
+		.cuts = xcalloc(n, sizeof(*s.cuts)), .unit = xcalloc(model->history->requests.n, 1),
+	};
+	size_t first_part;
+
+	*coverage = (struct coverage){ .cuts = n };
+	for (size_t i = 0; i < n; i++)
+		s.cuts[i] = (struct cut){ .frame = frames[i],
+					  .order = mix64(mix64(options->seed) ^ frames[i]) };
+	choose_cuts(&s);
+	check_complete_part(&s);
+	first_part = s.seen.n;
+	check_parts_of_requests(&s, options->states / 2);
+	check_rest_by_chance(&s, first_part + options->states - s.seen.n);
+	coverage->states = s.seen.n;
+	free(s.lines.v);
+	free(s.state.held.v);
+	free(s.seen.slot);
+	free(s.unit);
+	free(s.cuts);
+}
+
+static unsigned int percent(struct count count)
+{
+	return count.all ? 100 * count.done / count.all : 100;
+}
+
+void coverage_print(const struct coverage *c, FILE *file)
+{
+	fprintf(file, "coverage: %zu shape%s of %zu cuts (", c->shapes, c->shapes == 1 ? "" : "s", c->cuts);
+	if (c->alike)
+		fprintf(file, "by the newest %zu request%s in flight", c->alike, c->alike == 1 ? "" : "s");
+	else
+		fprintf(file, "too many to tell apart");
+	fprintf(file, "), %zu cuts looked at\n", c->looked_at);
+	if (c->all) {
+		fprintf(file, "coverage: these are all states of all cuts\n");
+		return;
+	}
+	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight, lost and left%s\n",
+		c->complete ? "complete" : "NOT COMPLETE",
+		c->older ? "; those before the newest 16 as one" : "");
+	fprintf(file, "coverage: beyond that %u %% of the cache lines, %u %% of the words, and %zu states by chance\n",
+		percent(c->lines), percent(c->words), c->by_chance);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Chooses the states that are checked.  There are far too many to check them all, so first comes a part
+ * that is always complete, and small:
+ *
+ * Cuts are alike if the newest requests in flight are alike.  Each such shape stands for its cuts: a
+ * program that appends 5000 records does the same 5000 times.  At some cuts of each shape, each request
+ * in flight and each pair of requests is lost alone, and is left alone, and so is each prefix.
+ *
+ * Then @states more: one cache line, or one word, lost or left at these cuts; and by chance, at all cuts.
+ */
+#ifndef SAMPLE_H
+#define SAMPLE_H
+
+#include <stdio.h>
+
+#include "model.h"
+
+struct sample_options {
+	size_t states;		/* beyond the complete part */
+	size_t limit;		/* of all states */
+	uint64_t seed;
+	bool each_cut;		/* is looked at, not only some of each shape */
+};
+
+/* What was tried, of what there is. */
+struct count {
+	size_t done, all;
+};
+
+struct coverage {
+	size_t cuts;		/* of the run */
+	size_t shapes;
+	size_t alike;		/* so many requests make the shape of a cut */
+	size_t looked_at;	/* cuts that have the complete part */
+	bool older;		/* some of them have more requests in flight than are told apart */
+	bool complete;		/* the complete part is */
+	bool all;		/* each state of each cut was tried */
+	struct count lines, words;
+	size_t by_chance;
+	size_t states;
+};
+
+/* Is given each state, with a number from 1 on.  False ends it all. */
+typedef bool (*sample_take)(void *arg, struct model *model, const struct state *state, size_t number);
+
+/* Give @take states of the cuts @frames, which are in order; each differs from all before it. */
+void sample(struct model *model, const unsigned int *frames, size_t n,
+	    const struct sample_options *options, sample_take take, void *arg,
+	    struct coverage *coverage);
+
+/* What the result is worth, in words and numbers. */
+void coverage_print(const struct coverage *coverage, FILE *file);
+
+#endif /* SAMPLE_H */
