@@ -3,9 +3,9 @@
 #
 # For shell suites: each case is a function, which passes with status 0, is
 # skipped with 4 (and says why in its last line), and fails with any other.
-# The suite sets cases=() and smoke_cases=() and ends with `run_suite JOBS "$@"`.
+# The suite sets cases=(), smoke_cases=() and long_cases=() and ends with `run_suite JOBS "$@"`.
 #
-#	SUITE			runs all cases, JOBS at a time, and prints KTAP
+#	SUITE			runs cases, and with LONG=1 long_cases, JOBS at a time, and prints KTAP
 #	SUITE --smoke		runs smoke_cases
 #	SUITE --only CASE...	runs these
 #	SUITE CASE		runs one case and shows what it prints
@@ -14,6 +14,7 @@
 
 export RXE_OUT=${RXE_OUT:-$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../build/out}
 mkdir -p "$RXE_OUT"
+long_cases=()
 
 # judged CMD...: passes on its KTAP.  Fails as CMD does, and if a result of it failed or is missing.
 judged() {
@@ -31,7 +32,9 @@ run_suite() {
 	local jobs=$1
 	shift
 	case ${1-} in
-	'') run_cases "$jobs" "${cases[@]}" ;;
+	'')
+		[[ ${LONG:-0} == 0 ]] || cases+=("${long_cases[@]}")
+		run_cases "$jobs" "${cases[@]}" ;;
 	--smoke) run_cases "$jobs" "${smoke_cases[@]}" ;;
 	--only) run_cases "$jobs" "${@:2}" ;;
 	*) "$1" ;;
@@ -40,18 +43,20 @@ run_suite() {
 
 # Each case is a process of its own, so that `set -e` holds in it.
 run_cases() {
-	local jobs=$1 dir name status failed=0
+	local jobs=$1 dir name status seconds failed=0
 	local -i n=0
 	shift
 	dir=$(mktemp -d -p "$RXE_OUT")
 	echo "KTAP version 1"
 	echo "1..$#"
 	# shellcheck disable=SC2016 # for the inner shell
-	while read -r status name; do
+	while read -r status seconds name; do
 		n+=1
 		report_case || failed=$((status > failed ? status : failed))
 	done < <(printf '%s\n' "$@" |
-		xargs -P "$jobs" -I{} sh -c '"$0" {} >"$1/{}" 2>&1; echo "$? {}"' "$0" "$dir")
+		xargs -P "$jobs" -I{} sh -c 'start=$(date +%s)
+			"$0" {} >"$1/{}" 2>&1
+			echo "$? $(($(date +%s) - start)) {}"' "$0" "$dir")
 	rm -r "$dir"
 	return $failed
 }
@@ -60,6 +65,7 @@ run_cases() {
 # to the right, results of the case's own, goes on as it is.
 report_case() {
 	local title=${name//_/ } own='^    \(KTAP\|TAP\|1\.\.\|ok\|not ok\|#\)'
+	((seconds < 20)) || echo "# the next case took $seconds s"
 	case $status in
 	0)
 		grep "^#\|$own" "$dir/$name" || true

@@ -7,6 +7,7 @@
 #   TREE    a git tree with the tag `base`, checked out behind PATCH
 #   OUT     where objects and what is known of the base are kept
 . scripts/lib.sh
+use_ccache
 
 tree() { git -C "$TREE" "$@"; }
 
@@ -22,7 +23,7 @@ kbuild() {
 	s390x) cross=s390x-linux-gnu- ;;
 	esac
 	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u DEBUG -u BASE make -s -C "$TREE" O="$PWD/$OUT/$arch" \
-		ARCH="${arch/s390x/s390}" CROSS_COMPILE="$cross" -j "${JOBS:-$(nproc)}" "${@:2}" </dev/null
+		ARCH="${arch/s390x/s390}" CROSS_COMPILE="$cross" CC="${ccache:+$ccache }${cross}gcc" -j "${JOBS:-$(nproc)}" "${@:2}" </dev/null
 }
 
 # Again for each patch, since it may bring options of its own; files that do not change stay as they are.

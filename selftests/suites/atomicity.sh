@@ -86,7 +86,6 @@ a_word_torn_in_a_READ_is_noticed() { notices 'looks found a torn word' read-word
 rounds=$((${LONG:-0} ? 8000 : 500)) reads=$((${LONG:-0} ? 16 : 1))
 # shellcheck disable=SC2034 # for run_suite
 cases=(
-	one_queue_pair_and_a_local_reader
 	four_queue_pairs_and_a_local_reader
 	the_same_when_the_kernel_is_slow_on_the_words
 	the_same_when_ATOMIC_WRITE_is_to_an_on_demand_region
@@ -94,9 +93,13 @@ cases=(
 	a_lost_update_is_noticed
 	data_behind_their_word_are_noticed
 	words_in_READs_are_whole_under_ATOMIC_WRITE
-	words_in_READs_are_whole_under_FETCH_ADD
-	words_in_READs_are_whole_under_CMP_SWAP
 	words_in_READs_are_whole_under_a_local_writer
 	a_word_torn_in_a_READ_is_noticed
+)
+# shellcheck disable=SC2034 # for run_suite
+long_cases=(
+	one_queue_pair_and_a_local_reader
+	words_in_READs_are_whole_under_FETCH_ADD
+	words_in_READs_are_whole_under_CMP_SWAP
 )
 run_suite 1 "$@"

@@ -889,66 +889,69 @@ cases=(
 	a_suite_that_passes_results_on_judges_them
 	splats_are_found
 	wrong_usage_is_explained
-	what_the_host_lacks_is_named
 	exit_status_is_passed_through
 	skip_is_told_from_failure
 	output_is_passed_through
+	rxe0_is_active_and_gid_1_is_ipv4
+	guest_killed_from_outside_is_lost
+	hang_meets_its_deadline_and_is_lost
+	qemu_dies_with_the_lab
+	warning_of_the_kernel_is_a_splat
+	panic_of_the_kernel_is_a_splat
+	pair_runs_programs_that_know_nothing_of_it
+	pair_has_the_clients_status
+	pair_waits_for_rdma_listen
+	nvdimm_outlives_a_power_cut
+	client_cuts_the_servers_power
+	group_knows_its_guests
+	server_of_a_group_boots_again
+	powers_of_a_group_fail
+	ipv6_is_all_there_is
+	vlan_and_mtu_are_those_of_the_link
+	link_is_late_and_loses
+	share_is_written
+	the_hosts_files_stay_as_they_are
+	what_the_kernel_lacks_is_named
+	clean_keeps_trees
+	no_root_is_needed
+)
+# What seldom tells more; some of it waits for deadlines.
+long_cases=(
+	what_the_host_lacks_is_named
 	words_and_folder_are_those_of_the_caller
 	path_without_bin_is_enough
 	unknown_command_is_the_shells_127
 	leftover_processes_do_not_hold_the_run
-	rxe0_is_active_and_gid_1_is_ipv4
-	guest_killed_from_outside_is_lost
 	triple_fault_is_lost_and_named
-	hang_meets_its_deadline_and_is_lost
 	an_interrupted_run_leaves_no_ways_in
-	qemu_dies_with_the_lab
-	warning_of_the_kernel_is_a_splat
-	panic_of_the_kernel_is_a_splat
 	words_of_a_command_are_no_splat
-	pair_runs_programs_that_know_nothing_of_it
 	each_side_has_its_rdma_core
-	pair_has_the_clients_status
-	pair_waits_for_rdma_listen
 	pair_fails_with_its_server
 	server_that_never_gets_ready_fails
 	server_that_ends_before_it_is_ready_fails
 	server_that_does_not_end_fails
 	daemon_is_stopped
-	nvdimm_outlives_a_power_cut
 	an_nvdimm_is_one_runs_at_a_time
 	missing_nvdimm_is_no_pass
-	client_cuts_the_servers_power
-	group_knows_its_guests
 	each_guest_of_a_group_has_its_options
 	eight_guests_reach_each_other
 	two_groups_run_at_once
 	group_has_the_status_of_its_first_client_that_fails
-	server_of_a_group_boots_again
 	server_that_has_ended_loses_its_power_too
 	server_that_fails_when_it_boots_again_fails
 	server_that_boots_again_for_nobody_goes
-	powers_of_a_group_fail
 	what_comes_before_the_copy_is_not_there_at_the_start
 	what_cannot_be_started_again_is_told
 	group_without_its_network_is_lost
 	shell_is_attached_to_a_guest_that_runs
 	shell_is_one_side_of_a_pair
-	ipv6_is_all_there_is
-	vlan_and_mtu_are_those_of_the_link
-	link_is_late_and_loses
 	words_for_qemu_may_be_quoted
-	share_is_written
-	the_hosts_files_stay_as_they_are
 	two_labs_run_at_once
 	kernel_tree_needs_no_installation
 	image_among_its_modules_finds_them
 	what_unpacks_modules_is_named
-	what_the_kernel_lacks_is_named
 	modules_that_are_not_found_are_named
 	kconfig_has_what_guests_miss
-	clean_keeps_trees
-	no_root_is_needed
 )
 # What the debug kernel alone can see.
 [[ ${DEBUG:-0} != 1 ]] || cases+=(memory_error_is_a_splat leak_of_the_kernel_is_a_splat)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The cases of conformance that depend on the link, on other links than IPv4 without a tag and an MTU of 1024: KTAP.
-# With LONG=1 all of its cases.
+# With LONG=1 all of its cases, on more links.
 
 set -euo pipefail
 
@@ -27,8 +27,11 @@ ipv6_in_a_vlan_and_an_mtu_of_4096() { on --ipv6 --vlan 4094 --mtu 4096; }
 # shellcheck disable=SC2034 # for run_suite
 cases=(
 	ipv6_and_an_mtu_of_256
+	ipv6_in_a_vlan_and_an_mtu_of_4096
+)
+# shellcheck disable=SC2034 # for run_suite
+long_cases=(
 	a_vlan_and_an_mtu_of_512
 	an_mtu_of_2048
-	ipv6_in_a_vlan_and_an_mtu_of_4096
 )
 run_suite 2 "$@"

@@ -22,7 +22,7 @@ root=$(readlink -f "$here/../..")
 PATH=$root/build/selftests:$PATH
 
 logs=$((${LONG:-0} ? 20 : 1))
-cuts_per_log=10
+cuts_per_log=$((${LONG:-0} ? 10 : 4))
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 # More than can be appended until the power is gone.
 lines=50000

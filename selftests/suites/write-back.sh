@@ -189,10 +189,13 @@ the_log_bears_every_crash() {
 cases=(
 	stores_of_every_shape_by_every_path_leave_the_caches
 	no_acknowledged_store_is_left_in_a_cache
-	nor_in_that_of_another_cpu
-	nor_over_ipv6
 	nor_of_several_connections
 	the_log_bears_every_crash
+)
+# shellcheck disable=SC2034 # for run_suite
+long_cases=(
+	nor_in_that_of_another_cpu
+	nor_over_ipv6
 )
 
 work=$(mktemp -d -p "$RXE_OUT")
