@@ -46,8 +46,8 @@ struct checker {
 	char *folder;
 	unsigned int seconds, jobs;
 	struct slot *slots;
-	char output_text[OUTPUT_MAX];
-	bool accepted;
+	char said[OUTPUT_MAX + 256];
+	enum verdict verdict;
 };
 
 void content_map(struct content *content, const char *path, const struct memory *memory)
@@ -287,34 +287,54 @@ static void start(struct checker *checker, struct slot *slot, const struct state
 	slot->began = time(NULL);
 }
 
-static const char *read_output(struct checker *checker, const struct slot *slot)
+/* What became of the checker, and what it printed. */
+static void read_said(struct checker *checker, const struct slot *slot, const char *fate)
 {
+	size_t n = snprintf(checker->said, sizeof(checker->said), "%s%s", fate, *fate ? ": " : "");
 	FILE *file = fopen(slot->output, "r");
-	size_t n = 0;
 
 	if (file) {
-		n = fread(checker->output_text, 1, OUTPUT_MAX - 1, file);
+		n += fread(checker->said + n, 1, OUTPUT_MAX - 1, file);
 		fclose(file);
 	}
-	while (n && checker->output_text[n - 1] == '\n')
+	while (n && (checker->said[n - 1] == '\n' || checker->said[n - 1] == ' ' ||
+		     checker->said[n - 1] == ':'))
 		n--;
-	checker->output_text[n] = 0;
-	return checker->output_text;
+	checker->said[n] = 0;
 }
 
-static void finish(struct checker *checker, struct slot *slot, int status, checker_result result,
-		   void *arg)
+static void finish(struct checker *checker, struct slot *slot, int status, enum verdict verdict,
+		   checker_result result, void *arg)
 {
-	const char *output = read_output(checker, slot);
+	char fate[256] = "";
 
 	slot->pid = 0;
-	if (WIFSIGNALED(status))
-		fail("the checker was ended by signal %d (%s) at cut %u: %s", WTERMSIG(status),
-		     strsignal(WTERMSIG(status)), slot->state.frame, output);
-	if (WEXITSTATUS(status) > 1)
-		fail("the checker ended with status %d at cut %u; 0 is consistent, 1 is not, anything else an error of the checker: %s",
-		     WEXITSTATUS(status), slot->state.frame, output);
-	result(arg, slot->number, &slot->state, !WEXITSTATUS(status), output);
+	if (verdict == TOO_SLOW) {
+		snprintf(fate, sizeof(fate), "the checker ran longer than %u s (--timeout)",
+			 checker->seconds);
+	} else if (WIFSIGNALED(status)) {
+		verdict = CRASHED;
+		snprintf(fate, sizeof(fate), "the checker was killed by signal %d (%s)",
+			 WTERMSIG(status), strsignal(WTERMSIG(status)));
+	} else if (WEXITSTATUS(status) > 1) {
+		verdict = CRASHED;
+		snprintf(fate, sizeof(fate), "the checker ended with status %d; 0 is consistent, 1 is not, anything else an error of the checker",
+			 WEXITSTATUS(status));
+	} else {
+		verdict = WEXITSTATUS(status) ? INCONSISTENT : CONSISTENT;
+	}
+	read_said(checker, slot, fate);
+	result(arg, slot->number, &slot->state, verdict, checker->said);
+}
+
+/* Kills it with all that it has started. */
+static void stop(struct checker *checker, struct slot *slot, checker_result result, void *arg)
+{
+	int status;
+
+	kill(-slot->pid, SIGKILL);
+	waitpid(slot->pid, &status, 0);
+	finish(checker, slot, status, TOO_SLOW, result, arg);
 }
 
 /* Wait until one of those that run has ended, if some do. */
@@ -336,12 +356,13 @@ static bool wait_for_one(struct checker *checker, checker_result result, void *a
 				continue;
 			running = true;
 			if (waitpid(slot->pid, &status, WNOHANG) == slot->pid) {
-				finish(checker, slot, status, result, arg);
+				finish(checker, slot, status, CONSISTENT, result, arg);
 				return true;
 			}
-			if (time(NULL) - slot->began > (time_t)checker->seconds)
-				fail("the checker has not ended after %u s, at cut %u (--timeout)",
-				     checker->seconds, slot->state.frame);
+			if (time(NULL) - slot->began > (time_t)checker->seconds) {
+				stop(checker, slot, result, arg);
+				return true;
+			}
 		}
 		if (!running)
 			return false;
@@ -376,25 +397,50 @@ void checker_wait(struct checker *checker, checker_result result, void *arg)
 		;
 }
 
-static void remember_result(void *arg, size_t number, const struct state *state, bool consistent,
-			    const char *output)
+static void remember_result(void *arg, size_t number, const struct state *state,
+			    enum verdict verdict, const char *said)
 {
 	struct checker *checker = arg;
 
 	(void)number;
 	(void)state;
-	(void)output;
-	checker->accepted = consistent;
+	(void)said;
+	checker->verdict = verdict;
 }
 
-bool checker_accepts(struct checker *checker, const struct model *model, const struct state *state,
-		     const char **output)
+static enum verdict wait_for_verdict(struct checker *checker, const char **said)
+{
+	checker_wait(checker, remember_result, checker);
+	if (said)
+		*said = checker->said;
+	return checker->verdict;
+}
+
+enum verdict checker_look(struct checker *checker, const struct model *model,
+			  const struct state *state, const char **said)
 {
 	checker_check(checker, model, state, 0, remember_result, checker);
-	checker_wait(checker, remember_result, checker);
-	if (output)
-		*output = checker->output_text;
-	return checker->accepted;
+	return wait_for_verdict(checker, said);
+}
+
+enum verdict checker_look_at(struct checker *checker, const struct model *model,
+			     const struct content *content, const char **said)
+{
+	struct slot *slot = free_slot(checker);
+	struct state state = { .frame = model->frame };
+
+	prepare(checker, slot, model, &state);
+	/* The next state finds these pages other than it wants them. */
+	use_pages_of(slot, content->fd, content->start, content->size);
+	for (size_t i = 0; i < slot->pages.n; i++) {
+		uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
+
+		write_file(slot->image, slot->image_fd, content->bytes + at,
+			   page_length(content, slot->pages.v[i]), at);
+	}
+	copy_state(&slot->state, &state);
+	start(checker, slot, &state);
+	return wait_for_verdict(checker, said);
 }
 
 void checker_keep(struct checker *checker, const struct model *model, const struct state *state,

@@ -24,11 +24,22 @@ void content_map(struct content *content, const char *path, const struct memory 
 
 struct checker;
 
-/* Called for each state that was checked: @consistent or not; @output is what the checker printed. */
-typedef void (*checker_result)(void *arg, size_t number, const struct state *state, bool consistent,
-			       const char *output);
+/* What became of a state.  A recovery that crashes or hangs on it is a finding like any other. */
+enum verdict {
+	CONSISTENT,
+	INCONSISTENT,
+	CRASHED,		/* the checker was killed by a signal, or ended with a status above 1 */
+	TOO_SLOW,		/* and was killed here */
+};
 
-/* @argv is the checker's; it is killed, which is an error, if it takes longer than @seconds. */
+/*
+ * Called for each state that was checked.  @said is what became of the checker, unless it ended with 0 or
+ * 1, and what it printed.
+ */
+typedef void (*checker_result)(void *arg, size_t number, const struct state *state,
+			       enum verdict verdict, const char *said);
+
+/* @argv is the checker's; it is killed if it takes longer than @seconds. */
 struct checker *checker_new(const struct history *history, const struct content *content,
 			    char **argv, unsigned int jobs, unsigned int seconds);
 
@@ -39,11 +50,15 @@ void checker_check(struct checker *checker, const struct model *model, const str
 /* Wait for all that run. */
 void checker_wait(struct checker *checker, checker_result result, void *arg);
 
-/* Check one state and wait for it.  @output is valid until the next call. */
-bool checker_accepts(struct checker *checker, const struct model *model, const struct state *state,
-		     const char **output);
+/* Check one state and wait for it.  @said, unless NULL, is valid until the next call. */
+enum verdict checker_look(struct checker *checker, const struct model *model,
+			  const struct state *state, const char **said);
 
-/* The image of the state that checker_accepts() was asked last, before the checker touched it. */
+/* The same with @content, and all that was answered before the cut where @model stands. */
+enum verdict checker_look_at(struct checker *checker, const struct model *model,
+			     const struct content *content, const char **said);
+
+/* The image of the state that checker_look() was asked last, before the checker touched it. */
 void checker_keep(struct checker *checker, const struct model *model, const struct state *state,
 		  const char *image, const char *answered);
 

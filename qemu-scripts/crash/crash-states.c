@@ -34,6 +34,9 @@
 
 #define EXPLAINED	3	/* failures of different kinds */
 #define TRIED		12	/* to find these */
+#define ALIKE		3	/* of these, by what the checker says */
+#define ENOUGH		1000	/* failures */
+#define ENOUGH_SLOW	8	/* checkers that took too long */
 
 static const char usage[] =
 "Usage: crash-states [OPTION...] RUN [-- CHECKER [ARG...]]\n"
@@ -51,8 +54,8 @@ static const char usage[] =
 "  ANSWERED  a file with one line for each persistent FLUSH that was answered\n"
 "            before the cut: QP, PSN, offset in IMAGE, length\n"
 "  CUT       the frame of RUN/server.pcap after which the power failed\n"
-"It ends with 0 if the state is consistent, with 1 if not; any other status is an\n"
-"error of the checker.\n"
+"It ends with 0 if the state is consistent, with 1 if not.  If it is killed by a\n"
+"signal, runs too long, or ends with another status, the state fails, too.\n"
 "\n"
 "  --states N     check N states (1000) beyond those that are always checked: at some\n"
 "                 cuts of each shape each request in flight, and each pair, lost and left\n"
@@ -63,18 +66,19 @@ static const char usage[] =
 "                 ordered: a target that executes the requests of a QP one by one\n"
 "  --jobs N       number of checkers at a time (as many as there are CPUs)\n"
 "  --timeout S    time limit of a checker, in seconds (60)\n"
+"  --kept FILE    write the folders of the states that are kept into FILE, one a line\n"
 "  --replay ID    make this state again, in RUN/crash-states/ID; run CHECKER on it\n"
 "  --lose NVDIMM  write a random state of the last cut into the file NVDIMM, as a\n"
 "                 power failure at the end of the run may leave it\n"
 "\n"
 "Exit status: 0 all states are consistent, 1 some are not, 2 the run cannot be\n"
-"followed, the checker failed, or wrong usage, 4 not judged: no state failed, but\n"
+"followed or judged, the checker cannot be used, or wrong usage, 4 not judged: no state failed, but\n"
 "--limit left some out of those that are always checked.\n";
 
 struct options {
 	size_t states, limit;
 	uint64_t seed;
-	const char *cuts, *replay, *lose, *run;
+	const char *cuts, *kept, *replay, *lose, *run;
 	enum order order;
 	unsigned int jobs, timeout;
 	char **checker;
@@ -114,6 +118,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "model", required_argument, NULL, 'm' },
 		{ "jobs", required_argument, NULL, 'j' },
 		{ "timeout", required_argument, NULL, 't' },
+		{ "kept", required_argument, NULL, 'k' },
 		{ "replay", required_argument, NULL, 'r' },
 		{ "lose", required_argument, NULL, 'l' },
 		{ }
@@ -142,6 +147,7 @@ static void parse(struct options *o, int argc, char **argv)
 			break;
 		case 'j': o->jobs = number("jobs", optarg, 256); break;
 		case 't': o->timeout = number("timeout", optarg, 1000000); break;
+		case 'k': o->kept = optarg; break;
 		case 'r': o->replay = optarg; break;
 		case 'l': o->lose = optarg; break;
 		default:
@@ -307,9 +313,9 @@ static bool is_explained(const struct history *history, uint32_t w, uint64_t val
 
 /*
  * Compare what the NVDIMM held at the end with what the requests explain.  The rest is shown: it is
- * the doing of the target's own program, or a mistake of ours.
+ * the doing of the target's own program, or a mistake of ours.  How many words that is.
  */
-static void check_end(const struct run *run)
+static size_t check_end(const struct run *run)
 {
 	const struct history *history = &run->history;
 	const char *path = xasprintf("%s/server.pmem0", run->folder);
@@ -319,7 +325,7 @@ static void check_end(const struct run *run)
 	if (access(path, R_OK)) {
 		printf("note: there is no %s, so that what was read here cannot be compared with it\n",
 		       path);
-		return;
+		return 0;
 	}
 	content_map(&end, path, &run->memory);
 	for (uint64_t offset = 0; offset + WORD <= end.size; offset += WORD) {
@@ -361,6 +367,7 @@ static void check_end(const struct run *run)
 		       wrong.words, history->sends ? ", or a SEND" : "", wrong.text);
 	munmap((void *)end.bytes, end.size);
 	close(end.fd);
+	return own.words + wrong.words;
 }
 
 /******************************************************************************
@@ -420,40 +427,101 @@ static void find_cuts(const struct run *run, const struct options *o, cut_list *
 
 struct failure {
 	size_t number;
+	uint64_t kind;		/* what the checker says, but for numbers */
 	struct state state;
 };
 
 struct results {
-	size_t checked, failed;
-	LIST(struct failure) failures;	/* the first */
+	size_t checked, failed, crashed, slow;
+	LIST(struct failure) failures;	/* the first, and a few of each kind */
 };
 
-static void note_result(void *arg, size_t number, const struct state *state, bool consistent,
-			const char *output)
+static uint64_t kind_of(enum verdict verdict, const char *said)
 {
-	struct results *results = arg;
-	struct failure *failure;
-	size_t i;
+	uint64_t kind = verdict;
 
-	(void)output;
-	results->checked++;
-	if (consistent)
-		return;
-	results->failed++;
-	/* They come nearly in order. */
-	if (results->failures.n == TRIED && number > results->failures.v[TRIED - 1].number)
-		return;
-	if (results->failures.n < TRIED)
-		*list_add(&results->failures) = (struct failure){ };
-	else
-		free(results->failures.v[TRIED - 1].state.held.v);
+	for (; *said; said++)
+		if (!strchr("0123456789abcdefx", *said))
+			kind = mix64(kind * 31 + *said);
+	return kind;
+}
+
+static void remove_failure(struct results *results, size_t i)
+{
+	free(results->failures.v[i].state.held.v);
+	results->failures.n--;
+	memmove(&results->failures.v[i], &results->failures.v[i + 1],
+		(results->failures.n - i) * sizeof(*results->failures.v));
+}
+
+/* They come nearly in order; the result shall not depend on which checker is the quickest. */
+static void add_failure(struct results *results, size_t number, uint64_t kind, const struct state *state)
+{
+	struct failure failure = { .number = number, .kind = kind, .state.frame = state->frame,
+				   .state.hash = state->hash };
+	size_t i, alike = 0;
+
+	for (size_t h = 0; h < state->held.n; h++)
+		*list_add(&failure.state.held) = state->held.v[h];
+	*list_add(&results->failures) = failure;
 	for (i = results->failures.n - 1; i && results->failures.v[i - 1].number > number; i--)
 		results->failures.v[i] = results->failures.v[i - 1];
-	failure = &results->failures.v[i];
-	*failure = (struct failure){ .number = number, .state.frame = state->frame,
-				     .state.hash = state->hash };
-	for (size_t h = 0; h < state->held.n; h++)
-		*list_add(&failure->state.held) = state->held.v[h];
+	results->failures.v[i] = failure;
+	for (i = 0; i < results->failures.n; i++) {
+		alike += results->failures.v[i].kind == kind;
+		if (alike > ALIKE)
+			break;
+	}
+	if (i < results->failures.n)
+		remove_failure(results, i);
+	else if (results->failures.n > TRIED)
+		remove_failure(results, TRIED);
+}
+
+static void note_result(void *arg, size_t number, const struct state *state, enum verdict verdict,
+			const char *said)
+{
+	struct results *results = arg;
+
+	results->checked++;
+	if (verdict == CONSISTENT)
+		return;
+	results->failed++;
+	results->crashed += verdict == CRASHED;
+	results->slow += verdict == TOO_SLOW;
+	add_failure(results, number, kind_of(verdict, said), state);
+}
+
+/* Is the checker of use, and what the requests explain all that it looks at? */
+static void try_checker(struct run *run, struct checker *checker, size_t unexplained)
+{
+	const char *path = xasprintf("%s/server.pmem0", run->folder), *said;
+	enum verdict at_start, at_end;
+	struct state state = { };
+	struct content end;
+
+	at_start = checker_look(checker, &run->model, &state, NULL);
+	state.frame = run->capture.frames;
+	model_cut(&run->model, state.frame);
+	if (access(path, R_OK)) {
+		at_end = checker_look(checker, &run->model, &state, &said);
+	} else {
+		content_map(&end, path, &run->memory);
+		at_end = checker_look_at(checker, &run->model, &end, &said);
+		munmap((void *)end.bytes, end.size);
+		close(end.fd);
+	}
+	if (at_start > INCONSISTENT && at_end > INCONSISTENT)
+		fail("the checker cannot be used: it fails on what the target held at the start, and on what it held at the end.  %s",
+		     said);
+	if (at_end != CONSISTENT) {
+		printf("note: the checker refuses what the target held at the end, without a power failure: %s\n",
+		       said);
+		return;
+	}
+	if (unexplained && checker_look(checker, &run->model, &state, &said) != CONSISTENT)
+		fail("this run cannot be judged: %zu words were changed by what no request explains, such as the target's own CPU, and the checker counts on them.  It accepts what the target held at the end, and refuses it without them: %s",
+		     unexplained, said);
 }
 
 struct check {
@@ -466,7 +534,7 @@ static bool check_state(void *arg, struct model *model, const struct state *stat
 	struct check *check = arg;
 
 	checker_check(check->checker, model, state, number, note_result, check->results);
-	return true;
+	return check->results->failed < ENOUGH && check->results->slow < ENOUGH_SLOW;
 }
 
 /* True if all that a pass stands for was checked. */
@@ -484,6 +552,11 @@ static bool check_states(struct run *run, const struct options *o, struct checke
 	sample(&run->model, cuts.v, cuts.n, &options, check_state, &check, &coverage);
 	checker_wait(checker, note_result, results);
 	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage.cuts, results->failed);
+	if (results->crashed || results->slow)
+		printf("note: %zu times the checker crashed, %zu times it ran longer than %u s\n",
+		       results->crashed, results->slow, o->timeout);
+	if (results->failed >= ENOUGH || results->slow >= ENOUGH_SLOW)
+		puts("note: these are enough: no more states were checked");
 	coverage_print(&coverage, stdout);
 	free(cuts.v);
 	return coverage.complete;
@@ -551,27 +624,39 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 	free(folder);
 }
 
-static void explain_failures(struct run *run, struct checker *checker, struct results *results)
+static void report(struct run *run, struct checker *checker, const struct explanation *e)
 {
-	struct explanation e;
-	unsigned int kinds = 0, explained = 0;
 	const char *said;
+
+	checker_look(checker, &run->model, &e->state, &said);
+	keep(run, checker, e, said);
+	printf("\nState %u.%08x: the power fails after frame %u\n", e->state.frame,
+	       (unsigned int)(e->state.hash >> 32), e->state.frame);
+	explanation_print(e, &run->model, stdout);
+	printf("  The checker: %s\n", said);
+	printf("  Kept: %s\n", kept_folder(run, &e->state));
+}
+
+/* @kept, if there is one, is told the folders. */
+static void explain_failures(struct run *run, struct checker *checker, struct results *results,
+			     FILE *kept)
+{
+	unsigned int kinds = 0, explained = 0;
+	struct explanation e;
 
 	for (size_t i = 0; i < results->failures.n && explained < EXPLAINED; i++) {
 		explain(&e, &run->model, checker, &results->failures.v[i].state);
 		if (!(kinds & 1 << e.culprit)) {
 			kinds |= 1 << e.culprit;
 			explained++;
-			checker_accepts(checker, &run->model, &e.state, &said);
-			keep(run, checker, &e, said);
-			printf("\nState %u.%08x: the power fails after frame %u\n", e.state.frame,
-			       (unsigned int)(e.state.hash >> 32), e.state.frame);
-			explanation_print(&e, &run->model, stdout);
-			printf("  The checker: %s\n", said);
-			printf("  Kept: %s\n", kept_folder(run, &e.state));
+			report(run, checker, &e);
+			if (kept)
+				fprintf(kept, "%s\n", kept_folder(run, &e.state));
 		}
 		explanation_free(&e);
 	}
+	if (kinds == 1 << CULPRIT_CHECKER)
+		fail("the checker refuses states, and then accepts the same states: it must not depend on time, on chance, or on what an earlier call has left");
 }
 
 /* The state that a file says, which keep() wrote. */
@@ -606,8 +691,9 @@ static int replay(struct run *run, const struct options *o)
 	char *folder = xasprintf("%s/crash-states/%s", run->folder, o->replay);
 	struct state state = { };
 	struct checker *checker;
-	bool ordered, consistent;
+	enum verdict verdict;
 	const char *said;
+	bool ordered;
 
 	read_state(run, xasprintf("%s/state", folder), &state, &ordered);
 	run->model.order = ordered ? ORDER_ALL : ORDER_SPEC;
@@ -621,10 +707,10 @@ static int replay(struct run *run, const struct options *o)
 	printf("%s/image holds the state\n", folder);
 	if (!o->checker)
 		return 0;
-	consistent = checker_accepts(checker, &run->model, &state, &said);
-	printf("The checker: %s\n%s\n", said, consistent ? "consistent" : "not consistent");
+	verdict = checker_look(checker, &run->model, &state, &said);
+	printf("The checker: %s\n%s\n", said, verdict == CONSISTENT ? "consistent" : "not consistent");
 	checker_free(checker);
-	return !consistent;
+	return verdict != CONSISTENT;
 }
 
 /* A power failure at the end of the run, in the NVDIMM's own file. */
@@ -675,7 +761,9 @@ int main(int argc, char **argv)
 	struct results results = { };
 	struct checker *checker;
 	struct options o;
+	size_t unexplained;
 	struct run run;
+	FILE *kept = NULL;
 	bool complete;
 
 	parse(&o, argc, argv);
@@ -685,13 +773,18 @@ int main(int argc, char **argv)
 	if (o.replay)
 		return replay(&run, &o);
 	count_requests(&run);
-	check_end(&run);
+	unexplained = check_end(&run);
 	if (!o.checker)
 		return 0;
 	history_needs_stores(&run.history);
+	if (o.kept && !(kept = fopen(o.kept, "w")))
+		fail_errno("--kept %s", o.kept);
 	checker = checker_new(&run.history, &run.start, o.checker, o.jobs, o.timeout);
+	try_checker(&run, checker, unexplained);
 	complete = check_states(&run, &o, checker, &results);
-	explain_failures(&run, checker, &results);
+	explain_failures(&run, checker, &results, kept);
+	if (kept)
+		close_file(kept, o.kept);
 	checker_free(checker);
 	return results.failed ? 1 : complete ? 0 : STATUS_NOT_JUDGED;
 }

@@ -10,11 +10,29 @@
  * The smallest state that fails
  */
 
+/* Runs of the checker for one explanation.  One that is too slow counts for many. */
+#define RUNS		1000
+#define RUNS_IF_SLOW	100
+
 struct search {
 	struct model *model;
 	struct checker *checker;
+	unsigned int runs;			/* that are left */
 	held_list *lost;			/* fixed while `needed` is looked for, else NULL */
 };
+
+static bool fails_now(struct search *search, const struct state *state)
+{
+	enum verdict verdict;
+	unsigned int runs;
+
+	if (!search->runs)
+		return false;
+	verdict = checker_look(search->checker, search->model, state, NULL);
+	runs = verdict == TOO_SLOW ? RUNS_IF_SLOW : 1;
+	search->runs -= runs < search->runs ? runs : search->runs;
+	return verdict != CONSISTENT;
+}
 
 /* True if a state is allowed and fails in which only these words are not the newest. */
 static bool fails_without(struct search *search, const held_list *lost)
@@ -24,8 +42,7 @@ static bool fails_without(struct search *search, const held_list *lost)
 
 	for (size_t i = 0; i < lost->n; i++)
 		*list_add(&state.held) = lost->v[i];
-	fails = model_allows(search->model, &state) &&
-		!checker_accepts(search->checker, search->model, &state, NULL);
+	fails = model_allows(search->model, &state) && fails_now(search, &state);
 	free(state.held.v);
 	return fails;
 }
@@ -57,50 +74,103 @@ static bool fails_with(struct search *search, const held_list *there)
 		allowed = model_allows(model, &state);
 	}
 	if (allowed)
-		fails = !checker_accepts(search->checker, model, &state, NULL);
+		fails = fails_now(search, &state);
 	free(state.held.v);
 	return fails;
 }
 
-/* Zeller's ddmin: leave out parts, smaller and smaller, as long as @fails holds. */
+/* What is left out together: the words of a request, of a cache line, or one. */
+enum grain { REQUEST, LINE, ONE_WORD, GRAINS };
+
+struct grouping {
+	const struct model *model;
+	enum grain grain;
+};
+
+static uint64_t group_of(const struct grouping *grouping, const struct held *held)
+{
+	const struct model *model = grouping->model;
+
+	switch (grouping->grain) {
+	case REQUEST:
+		return model_update(model->history, held->word, model->top[held->word])->request;
+	case LINE:
+		return model->history->words.v[held->word].offset / 64;
+	default:
+		return held->word;
+	}
+}
+
+static int by_group(const void *a, const void *b, void *grouping)
+{
+	uint64_t x = group_of(grouping, a), y = group_of(grouping, b);
+
+	return x < y ? -1 : x > y;
+}
+
+static void copy_list(held_list *to, const held_list *from)
+{
+	to->n = 0;
+	for (size_t i = 0; i < from->n; i++)
+		*list_add(to) = from->v[i];
+}
+
+/* @all without @some groups from group @first on.  How many groups there are. */
+static size_t without_groups(const struct grouping *grouping, const held_list *all, size_t first,
+			     size_t some, held_list *rest)
+{
+	size_t group = 0;
+
+	rest->n = 0;
+	for (size_t i = 0; i < all->n; i++) {
+		group += i && by_group(&all->v[i], &all->v[i - 1], (void *)grouping) != 0;
+		if (group < first || group >= first + some)
+			*list_add(rest) = all->v[i];
+	}
+	return all->n ? group + 1 : 0;
+}
+
+/* Leave out what the failure does not need: halves of all groups first, single ones last. */
+static void leave_out_groups(struct search *search, held_list *all, enum grain grain,
+			     bool (*fails)(struct search *search, const held_list *some))
+{
+	const struct grouping grouping = { search->model, grain };
+	size_t groups, size, at;
+	held_list rest = { };
+	bool again;
+
+	if (all->n)
+		qsort_r(all->v, all->n, sizeof(*all->v), by_group, (void *)&grouping);
+	groups = without_groups(&grouping, all, 0, 0, &rest);
+	size = (groups + 1) / 2;
+	do {
+		again = size > 1;
+		for (at = 0; at < groups && all->n && search->runs;) {
+			without_groups(&grouping, all, at, size, &rest);
+			if (!fails(search, &rest)) {
+				at += size;
+				continue;
+			}
+			copy_list(all, &rest);
+			groups = without_groups(&grouping, all, 0, 0, &rest);
+			again = true;
+		}
+		size = (size + 1) / 2;
+	} while (again && search->runs && groups > 1);
+	free(rest.v);
+}
+
 static void minimise(struct search *search, held_list *all,
 		     bool (*fails)(struct search *search, const held_list *some))
 {
-	size_t parts = 2;
-	held_list some = { };
+	const held_list none = { };
 
-	some.n = 0;
-	if (all->n && fails(search, &some)) {
+	if (all->n && fails(search, &none)) {
 		all->n = 0;
 		return;
 	}
-	while (all->n > 1) {
-		size_t part;
-
-		if (parts > all->n)
-			parts = all->n;
-		for (part = 0; part < parts; part++) {
-			size_t from = all->n * part / parts, to = all->n * (part + 1) / parts;
-
-			some.n = 0;
-			for (size_t i = 0; i < all->n; i++)
-				if (i < from || i >= to)
-					*list_add(&some) = all->v[i];
-			if (fails(search, &some))
-				break;
-		}
-		if (part < parts) {
-			all->n = 0;
-			for (size_t i = 0; i < some.n; i++)
-				*list_add(all) = some.v[i];
-			parts = parts > 2 ? parts - 1 : 2;
-		} else if (parts == all->n) {
-			break;
-		} else {
-			parts *= 2;
-		}
-	}
-	free(some.v);
+	for (enum grain grain = REQUEST; grain < GRAINS; grain++)
+		leave_out_groups(search, all, grain, fails);
 }
 
 /******************************************************************************
@@ -350,18 +420,22 @@ static void find_culprit(struct explanation *e, const struct model *model)
 void explain(struct explanation *e, struct model *model, struct checker *checker,
 	     const struct state *state)
 {
-	struct search search = { .model = model, .checker = checker };
+	struct search search = { .model = model, .checker = checker, .runs = RUNS };
 	held_list lost = { };
 
 	*e = (struct explanation){ .lost = NEVER };
 	model_cut(model, state->frame);
 	for (size_t i = 0; i < state->held.n; i++)
 		*list_add(&lost) = state->held.v[i];
-	if (!fails_without(&search, &lost))
-		fail("the checker refuses a state of cut %u, and then accepts the same state: it depends on something else, too",
-		     state->frame);
-	minimise(&search, &lost, fails_without);
 	e->state.frame = state->frame;
+	if (!fails_without(&search, &lost)) {
+		e->culprit = CULPRIT_CHECKER;
+		e->why = xasprintf("The checker refuses this state, and then accepts the same state: it depends on time, on chance, or on what an earlier call has left.");
+		e->state.held = lost;
+		model_allows(model, &e->state);
+		return;
+	}
+	minimise(&search, &lost, fails_without);
 	for (size_t i = 0; i < lost.n; i++)
 		*list_add(&e->state.held) = lost.v[i];
 	model_allows(model, &e->state);
@@ -376,10 +450,13 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 			*list_add(&e->needed) = (struct held){ w, model->top[w] };
 	}
 	search.lost = &lost;
+	e->cut_short = !search.runs;
+	search.runs = RUNS;
 	if (lost.n)
 		minimise(&search, &e->needed, fails_with);
 	else
 		e->needed.n = 0;
+	e->cut_short |= !search.runs;
 	find_culprit(e, model);
 	free(lost.v);
 }
@@ -415,6 +492,9 @@ void explanation_print(const struct explanation *e, const struct model *model, F
 		print_word(model, file, "there  ", e->needed.v[i].word, e->needed.v[i].position);
 	if (e->needed.n > enough)
 		fprintf(file, "  there   and %zu words more\n", e->needed.n - enough);
+	if (e->cut_short)
+		fprintf(file, "  A smaller state may fail, too: the search for it ended after %u runs of the checker.\n",
+			RUNS);
 	fprintf(file, "  Why: %s\n", e->why);
 }
 

@@ -18,11 +18,13 @@ enum culprit {
 	CULPRIT_OTHER_QP,	/* the FLUSH is of another QP */
 	CULPRIT_READ,		/* a READ in its place */
 	CULPRIT_NO_FLUSH,	/* none at all, or only behind what relies on it */
+	CULPRIT_CHECKER,	/* it refused the state, and then accepted it */
 };
 
 struct explanation {
 	enum culprit culprit;
 	struct state state;		/* the smallest that fails */
+	bool cut_short;			/* a smaller one may fail: it took too many runs to find it */
 	held_list needed;	/* words without whose newest values it would not fail */
 	uint32_t lost;			/* request, or NEVER */
 	uint32_t seen;			/* request that is there though @lost is not, or NEVER */

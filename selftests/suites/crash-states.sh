@@ -163,6 +163,45 @@ a_limit_gives_no_pass() {
 	says "coverage: complete"
 }
 
+# A recovery that crashes or hangs on a state fails, and its state is explained and kept.
+a_checker_that_crashes_or_hangs_is_a_finding() {
+	local ring=$root/build/crash/crash-ring id
+	mkdir "$work/ring"
+	"$ring" "$work/ring" no-flush-once 60
+	crash_states 1 "$work/ring" -- sh -c "$ring || kill -SEGV \$\$"
+	says "The checker: the checker was killed by signal 11"
+	says "times the checker crashed, 0 times it ran longer"
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said" | head -n 1)
+	[[ -s $work/ring/crash-states/$id/image ]] || fail "its image is not kept"
+	crash_states 1 --replay "$id" "$work/ring" -- sh -c "$ring || kill -SEGV \$\$"
+	crash_states 1 "$work/ring" -- sh -c "$ring || exit 7"
+	says "the checker ended with status 7"
+	crash_states 1 --timeout 1 "$work/ring" -- sh -c "$ring || sleep 1000"
+	says "the checker ran longer than 1 s"
+	says "note: these are enough: no more states were checked"
+}
+
+# There is no client.pcap, so the state cannot be drawn: its status is that of the checker.
+what_cannot_be_drawn_still_fails() {
+	mkdir "$work/ring"
+	"$root/build/crash/crash-ring" "$work/ring" no-flush-once 60
+	crash_states 1 --kept "$work/kept" "$work/ring" -- "$root/build/crash/crash-ring"
+	[[ -d $(head -n 1 "$work/kept") ]] || fail "the list of kept states: $(<"$work/kept")"
+	crash_states 1 "$work/ring" -- "$root/build/crash/crash-ring"
+	says "this state cannot be drawn"
+}
+
+# What the target's own CPU stored is in no state: a checker that counts on it cannot be judged.
+what_the_target_stored_cannot_be_judged() {
+	local ring=$root/build/crash/crash-ring
+	mkdir "$work/ring"
+	"$ring" "$work/ring" right 60
+	cp "$work/ring/server.pmem0.start" "$work/ring/server.pmem0"	# the rest is not looked at
+	printf 'abcd' | dd of="$work/ring/server.pmem0" bs=1 seek=65528 conv=notrunc status=none
+	crash_states 2 "$work/ring" -- sh -c 'grep -q abcd "$IMAGE"'
+	says "this run cannot be judged: 1 words were changed by what no request explains"
+}
+
 # ring_culprit MODE RECORDS WHY
 ring_culprit() {
 	rm -rf "$work/ring"
@@ -299,12 +338,13 @@ a_checker_may_do_what_it_likes() {
 	crash_states 2 --cuts 41-40 "$run" -- true
 	says "--cuts 41-40: say for example"
 	crash_states 2 --states 10 "$run" -- sh -c 'echo so what; exit 7'
+	says "the checker cannot be used: it fails on what the target held at the start, and on what it held at the end"
 	says "the checker ended with status 7"
 	says "so what"
 	crash_states 2 --states 10 "$run" -- sh -c 'kill -SEGV $$'
-	says "the checker was ended by signal 11"
+	says "the checker was killed by signal 11"
 	crash_states 2 --states 10 --timeout 1 "$run" -- sleep 1000
-	says "has not ended after 1 s"
+	says "the checker ran longer than 1 s"
 	crash_states 2 "$run" -- /no/such
 	says "cannot run the checker /no/such"
 	said=$(cd "$work" && touch my-checker && chmod +x my-checker &&
@@ -378,6 +418,9 @@ cases=(
 	the_length_of_a_run_hides_no_mistake
 	a_right_ring_of_5000_records_is_consistent
 	a_limit_gives_no_pass
+	a_checker_that_crashes_or_hangs_is_a_finding
+	what_cannot_be_drawn_still_fails
+	what_the_target_stored_cannot_be_judged
 	wrong_usage_is_explained
 	the_right_program_is_consistent_in_10000_states
 	no_flush_before_the_tail_is_found
