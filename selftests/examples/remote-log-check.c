@@ -6,7 +6,7 @@
  *
  * LOG is the device or file that holds it.  Its records must be the first lines of the file TEXT,
  * byte for byte and in order, whole, and at least as many as the initiator saw ACKNOWLEDGED.  Says
- * what it found, also behind the tail, where anything may be; exit status 0 if all is well, 1 if not.
+ * what it found, also after the tail, where anything may be; exit status 0 if all is well, 1 if not.
  */
 #include <err.h>
 #include <fcntl.h>

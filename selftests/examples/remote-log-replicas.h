@@ -3,7 +3,7 @@
  * A remote log with copies at several targets: the rules.  There is nothing of RDMA in here.
  *
  * A record is acknowledged when it is durable at a majority of the targets.  Two majorities have a
- * target in common; so whoever looks at a majority sees a copy of each acknowledged record.
+ * target in common; so each majority has a copy of each acknowledged record.
  *
  * One initiator writes at a time.  The user sees to that: nothing here keeps out a second one, or one
  * that was believed dead (there is no fencing).

@@ -267,7 +267,7 @@ static void store(struct log *log, struct target *t, size_t where, __u64 value)
 		lose(log, t, "ATOMIC WRITE cannot be posted");
 }
 
-/* A header of zeros comes from behind that of the image, where nothing is; then the magic. */
+/* A header of zeros comes from after that of the image, where nothing is; then the magic. */
 static void make_empty(struct log *log, struct target *t)
 {
 	static const __u64 magic = LOG_MAGIC;
@@ -278,7 +278,7 @@ static void make_empty(struct log *log, struct target *t)
 		lose(log, t, "the log cannot be made");
 }
 
-/* The end of so many records behind @tail as are sent at once. */
+/* The end of as many records after @tail as are sent at once. */
 static struct log_tail chunk_end(const struct log *log, struct log_tail tail)
 {
 	__u32 begin = tail.bytes;
@@ -309,7 +309,7 @@ static void feed(struct log *log, struct target *t)
 		t->posted = next;
 		t->in_flight++;
 	}
-	/* With all that was found it is in line; what comes behind that may come later. */
+	/* With all that was found it is in line; what comes after that may come later. */
 	if (t->state == FEEDING && !t->epoch_posted && t->durable >= log->found) {
 		t->epoch_posted = true;
 		store(log, t, offsetof(struct log_header, epoch), log->image->epoch);
@@ -617,7 +617,7 @@ static void wait_for_news(struct log *log)
 		handle_event(log);
 }
 
-/* It has lasted too long.  Who looks for the reason wants to know what each target is at. */
+/* It has lasted too long.  Say what each target is at, so that the user can find the reason. */
 __attribute__((noreturn))
 static void give_up(const struct log *log)
 {

@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 	region.rkey = mr->rkey;
 	if (rdma_listen(listener, 1))
 		err(1, "rdma_listen");
-	/* Who reads this may connect. */
+	/* An initiator may connect once this is printed. */
 	printf("%zu MiB of %s registered: write, read, FLUSH global and persistent\n", size >> 20,
 	       argv[2]);
 	serve(listener, pd, &region);

@@ -9,7 +9,7 @@
  *			...
  *			the tail points here: nothing from here on counts
  *
- * Records are written behind the tail, where a crash cannot hurt, and made durable; only then does
+ * Records are written after the tail, where a crash cannot hurt, and made durable; only then does
  * the tail move past them, in one store of 8 bytes that no crash can tear.  So whatever the tail
  * covers is whole.  A record is acknowledged when the tail that covers it is durable too.
  *
@@ -35,7 +35,7 @@ struct log_tail {
 
 struct log_header {
 	__u64 magic;		/* written last when a log is made: what has it is a log */
-	__u64 claim;		/* of a replicated log, see remote-log-replicas.h; else 0 */
+	__u64 claim;		/* of a replicated log, see remote-log-replicas.h; otherwise 0 */
 	__u64 epoch;		/* the same */
 	__u8 pad[40];
 	struct log_tail tail;	/* on a cache line of its own */
