@@ -2,6 +2,7 @@
 # For Sphinx: `make docs`.  The kernel API is taken from the comments in the patched tree, by the
 # kernel's own extension.
 import os
+import subprocess
 import sys
 
 tree = os.environ["KERNEL_TREE"]
@@ -16,3 +17,15 @@ kerneldoc_verbosity = 0
 html_theme = "classic"
 html_theme_options = {"body_max_width": "60em"}
 highlight_language = "none"
+
+
+def put_records(app, name, source):
+    """Put the records of kernel/fixes into the page that asks for them"""
+    if "\n.. @FIXES " in source[0]:
+        app.env.note_reread()
+        fill = ["scripts/fixes", "fill", f"Documentation/{name}.rst"]
+        source[0] = subprocess.check_output(fill, cwd=os.path.dirname(app.srcdir), text=True)
+
+
+def setup(app):
+    app.connect("source-read", put_records)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: GPL-2.0
+# Expect: stands after "Fix hang of an RDMA READ of 2 GiB", and v7.3 has it before
+/^Allow MRs of more than 1 GiB again$/,/^$/{
+H
+d
+}
+/^Fix hang when a fenced WQE is retried$/{
+x
+s/^\n//
+G
+}
