@@ -130,9 +130,11 @@ test-others: ## run the most telling suites on the other bases (OTHERS='v7.3': t
 test-submission: ## run all tests, and check what export and submission make of BASE
 	@scripts/test-submission
 
-.PHONY: nightly
+.PHONY: nightly status
 nightly: ## run everything, with one verdict; takes hours (STEPS='A B': these)
 	@scripts/nightly $(STEPS)
+status: ## say of each step of the nightly: current, stale, failed or never run
+	@scripts/nightly --status $(STEPS)
 
 .PHONY: soak
 soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## run all tests, with their long sets
@@ -206,7 +208,7 @@ bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL
 	@selftests/bench/bench.sh $(if $(CONTINUE),--continue '$(CONTINUE)',$(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %))
 
 .PHONY: mutants
-mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': these), and check that the tests notice
+mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': these, or those of a driver's file), and check that the tests notice
 	@selftests/run-mutants $(MUTANTS)
 
 .PHONY: reproducers
