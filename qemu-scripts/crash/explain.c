@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,7 +222,7 @@ static const char *request_text(const struct request *request)
 	return t;
 }
 
-/* Do two ranges touch? */
+/* Do two ranges overlap? */
 static bool meets(const struct request *flush, const struct request *request)
 {
 	uint64_t va, run, place, flush_run, flush_place;
@@ -229,7 +230,7 @@ static bool meets(const struct request *flush, const struct request *request)
 	return flush->region && request->region &&
 	       region_run(flush->region, flush->va, flush->length, 0, &va, &flush_run, &flush_place) &&
 	       region_run(request->region, request->va, request->length, 0, &va, &run, &place) &&
-	       flush_place <= place + run && place <= flush_place + flush_run;
+	       flush_place < place + run && place < flush_place + flush_run;
 }
 
 /* What looks like the FLUSH that is missing, between @lost and @limit. */
@@ -270,7 +271,7 @@ static enum culprit look_for_near_miss(const struct model *model, const struct r
 	return best;
 }
 
-/* The earliest request behind @lost on its QP that is there and has to be. */
+/* The earliest request after @lost on its QP that is there and has to be. */
 static uint32_t find_seen(const struct explanation *e, const struct model *model,
 			  const struct request *lost)
 {
@@ -291,6 +292,39 @@ static uint32_t find_seen(const struct explanation *e, const struct model *model
 			best = index;
 	}
 	return best;
+}
+
+/* The earliest request of another QP that came after @lost and has to be there. */
+static uint32_t find_seen_elsewhere(const struct explanation *e, const struct model *model,
+				    const struct request *lost)
+{
+	const struct history *history = model->history;
+	uint32_t best = NEVER, index;
+
+	for (size_t i = 0; i < e->needed.n; i++) {
+		const struct request *request;
+
+		if (e->needed.v[i].position == START)
+			continue;
+		request = request_at(model, e->needed.v[i].word, e->needed.v[i].position, &index);
+		if (request->flow != lost->flow && request->packet->frame > lost->packet->frame &&
+		    (best == NEVER || request->packet->frame < history->requests.v[best].packet->frame))
+			best = index;
+	}
+	return best;
+}
+
+/* The request just before @lost on its QP, if it is a FLUSH that would have covered the store after it. */
+static uint32_t find_flush_before(const struct model *model, uint32_t lost, uint64_t offset,
+				  uint8_t mask)
+{
+	const struct history *history = model->history;
+	const struct request *requests = history->requests.v;
+
+	for (uint32_t i = lost; i--;)
+		if (requests[i].flow == requests[lost].flow)
+			return requests[i].flush && holds(&requests[i], offset, mask) ? i : NEVER;
+	return NEVER;
 }
 
 /* How many words of the message are lost, of how many. */
@@ -315,7 +349,7 @@ static void find_culprit(struct explanation *e, const struct model *model)
 	const struct held *held = NULL;
 	const struct update *update;
 	unsigned int words_lost, words_all;
-	uint32_t near;
+	uint32_t near, elsewhere;
 	char *tail;
 	size_t size;
 	FILE *why;
@@ -344,6 +378,7 @@ static void find_culprit(struct explanation *e, const struct model *model)
 	update = model_update(history, held->word, held->position + 1);
 	lost = &history->requests.v[e->lost];
 	e->seen = find_seen(e, model, lost);
+	elsewhere = find_seen_elsewhere(e, model, lost);
 	seen = e->seen == NEVER ? NULL : &history->requests.v[e->seen];
 	if (update->covered != NEVER) {
 		e->flush = history->flows.v[lost->flow].flush.v[update->covered - 1];
@@ -370,6 +405,12 @@ static void find_culprit(struct explanation *e, const struct model *model)
 		e->culprit = CULPRIT_PASSED;
 		fprintf(why, "%s, which covers it, had not been executed%s: a %s may pass a FLUSH.  Wait until the FLUSH has completed, or store by ATOMIC WRITE, which never passes it.",
 			request_text(flush), tail, opcode_name(seen->packet->opcode));
+	} else if (flush && !seen && elsewhere != NEVER) {
+		e->culprit = CULPRIT_QPS;
+		e->seen = elsewhere;
+		seen = &history->requests.v[elsewhere];
+		fprintf(why, "%s, which covers it, had not been executed, and %s of QP %u is there: a QP does not wait for a FLUSH of another QP.  Wait until the FLUSH has completed, or use one QP.",
+			request_text(flush), request_text(seen), seen->packet->qpn);
 	} else if (flush && !seen) {
 		e->culprit = CULPRIT_TOO_EARLY;
 		fprintf(why, "%s, which covers it, ", request_text(flush));
@@ -379,10 +420,16 @@ static void find_culprit(struct explanation *e, const struct model *model)
 			fprintf(why, "was answered only later (frame %u)", flush->answer->frame);
 		else
 			fprintf(why, "was never answered");
-		fprintf(why, ": until that FLUSH has completed, nobody may count on it.");
+		fprintf(why, ": until that FLUSH has completed, nothing may count on it.");
 	} else {
 		e->culprit = look_for_near_miss(model, lost, history->words.v[held->word].offset,
 						update->mask, seen, &near);
+		if (near == NEVER) {
+			near = find_flush_before(model, e->lost, history->words.v[held->word].offset,
+						 update->mask);
+			if (near != NEVER)
+				e->culprit = CULPRIT_BEFORE;
+		}
 		flush = near == NEVER ? NULL : &history->requests.v[near];
 		switch (e->culprit) {
 		case CULPRIT_GLOBAL:
@@ -392,6 +439,10 @@ static void find_culprit(struct explanation *e, const struct model *model)
 		case CULPRIT_RANGE:
 			fprintf(why, "%s does not hold all that was stored to the word at 0x%" PRIx64 "%s.  Its range, or its key, has to cover what is to be durable.",
 				request_text(flush), history->words.v[held->word].offset, tail);
+			break;
+		case CULPRIT_BEFORE:
+			fprintf(why, "%s names it, but was sent before it%s: a FLUSH covers what precedes it.  Send the FLUSH after the store.",
+				request_text(flush), tail);
 			break;
 		case CULPRIT_OTHER_QP:
 			fprintf(why, "%s was sent on QP %u, and the store on QP %u%s: a FLUSH speaks for its own QP only.",
@@ -403,7 +454,7 @@ static void find_culprit(struct explanation *e, const struct model *model)
 			break;
 		default:
 			if (e->flush != NEVER)
-				fprintf(why, "No FLUSH stands between the two%s; %s, which covers it, comes behind.  What relies on other data must come after a persistent FLUSH of that.",
+				fprintf(why, "No FLUSH stands between the two%s; %s, which covers it, was sent later.  What relies on other data must come after a persistent FLUSH of that.",
 					tail, request_text(&history->requests.v[e->flush]));
 			else
 				fprintf(why, "No persistent FLUSH of its QP that covers it follows%s.  What relies on other data must come after a persistent FLUSH of that.",
@@ -473,9 +524,11 @@ static void print_word(const struct model *model, FILE *file, const char *what, 
 	else
 		fprintf(file, "what %s gave it",
 			request_text(request_at(model, word, position, &request)));
+	fprintf(file, ", 0x%016" PRIx64, le64toh(model_value(history, word, position)));
 	if (position < model->top[word])
-		fprintf(file, ", not what %s gave it",
-			request_text(request_at(model, word, model->top[word], &request)));
+		fprintf(file, ", not what %s gave it, 0x%016" PRIx64,
+			request_text(request_at(model, word, model->top[word], &request)),
+			le64toh(model_value(history, word, model->top[word])));
 	fputc('\n', file);
 }
 

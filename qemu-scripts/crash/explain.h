@@ -17,7 +17,9 @@ enum culprit {
 	CULPRIT_RANGE,		/* the FLUSH names other bytes */
 	CULPRIT_OTHER_QP,	/* the FLUSH is of another QP */
 	CULPRIT_READ,		/* a READ in its place */
-	CULPRIT_NO_FLUSH,	/* none at all, or only behind what relies on it */
+	CULPRIT_QPS,		/* what relies on it is of another QP, and did not wait */
+	CULPRIT_BEFORE,		/* the FLUSH was sent before the store */
+	CULPRIT_NO_FLUSH,	/* none at all, or only after what relies on it */
 	CULPRIT_CHECKER,	/* it refused the state, and then accepted it */
 };
 
