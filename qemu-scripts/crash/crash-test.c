@@ -1036,9 +1036,9 @@ static void try_rings(struct __test_metadata *_metadata, unsigned int records)
 	}
 }
 
-TEST_F(run, mistakes_are_found_in_60_records) { try_rings(_metadata, 60); }
-TEST_F(run, mistakes_are_found_in_300_records) { try_rings(_metadata, 300); }
-TEST_F(run, mistakes_are_found_in_600_records) { try_rings(_metadata, 600); }
+TEST_F_TIMEOUT(run, mistakes_are_found_in_60_records, 300) { try_rings(_metadata, 60); }
+TEST_F_TIMEOUT(run, mistakes_are_found_in_300_records, 300) { try_rings(_metadata, 300); }
+TEST_F_TIMEOUT(run, mistakes_are_found_in_600_records, 300) { try_rings(_metadata, 600); }
 TEST_F_TIMEOUT(run, mistakes_are_found_in_5000_records, 300) { try_rings(_metadata, 5000); }
 
 TEST_HARNESS_MAIN
