@@ -31,7 +31,7 @@ use_ccache() {
 	# shellcheck disable=SC2034 # the caller uses it
 	ccache=$(type -P ccache) || return 0
 	export CCACHE_DIR=${RXE_MPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rxe-mpe}/ccache
-	export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=2G
+	export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE=2G
 }
 
 AUTHOR_NAME=rxe-mpe AUTHOR_MAIL=rxe-mpe@localhost
