@@ -81,35 +81,35 @@ $(IP_TREE)/.git build/check/$(IP_SERIES)/src/.git:
 	@source=$(if $(IPROUTE2_SRC),'$(IPROUTE2_SRC)',$$($(fetch_iproute2))) && \
 		scripts/series init $(@D) $(IP_SERIES) "$$source" $(IPROUTE2_HAS) $(IPROUTE2_MIB)
 
-# What is built is built by one `make` at a time; the next one finds it ready.
-LOCKED := @mkdir -p build && flock -o build/lock
+# What a folder holds is built by one `make` at a time; the next one finds it ready.  A base's kernels share a tree.
+LOCKED := @scripts/locked
 
 .PHONY: kernel
 kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vmlinux, .config
-	$(LOCKED) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
-	$(LOCKED) scripts/build-kernel $(KERNEL_TREE) $(KERNEL_OUT) $(KERNEL_CONFIG)
+	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
+	$(LOCKED) build/$(BASE) scripts/build-kernel $(KERNEL_TREE) $(KERNEL_OUT) $(KERNEL_CONFIG)
 
 .PHONY: rdma-core
 rdma-core: $(RDMA_TREE)/.git ## build/rdma-core: rdma-core with its series and pyverbs, built in place
-	$(LOCKED) scripts/series apply $(RDMA_TREE) $(RDMA_SERIES) '$(RDMA_CORE_SRC)'
-	$(LOCKED) scripts/build-rdma-core $(RDMA_OUT)
+	$(LOCKED) $(RDMA_OUT) scripts/series apply $(RDMA_TREE) $(RDMA_SERIES) '$(RDMA_CORE_SRC)'
+	$(LOCKED) $(RDMA_OUT) scripts/build-rdma-core $(RDMA_OUT)
 
 .PHONY: iproute2 stock-iproute2
 iproute2: $(IP_TREE)/.git ## build/iproute2: the rdma tool with its series, which the lab's guests then use
-	$(LOCKED) scripts/series apply $(IP_TREE) $(IP_SERIES) '$(IPROUTE2_SRC)'
-	$(LOCKED) scripts/build-iproute2 $(IP_TREE) $(IP_OUT)
+	$(LOCKED) $(IP_OUT) scripts/series apply $(IP_TREE) $(IP_SERIES) '$(IPROUTE2_SRC)'
+	$(LOCKED) $(IP_OUT) scripts/build-iproute2 $(IP_TREE) $(IP_OUT)
 # The tool as it is before the series.
 stock-iproute2: $(IP_TREE)/.git
 	@mkdir -p $(STOCK_IP)/src
 	@git -C $(IP_TREE) archive base | tar -x -C $(STOCK_IP)/src
-	$(LOCKED) scripts/build-iproute2 $(STOCK_IP)/src $(STOCK_IP)
+	$(LOCKED) $(STOCK_IP) scripts/build-iproute2 $(STOCK_IP)/src $(STOCK_IP)
 
 .PHONY: selftests
 selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; build/crash: crash-states
 	@scripts/deps check selftests
-	$(LOCKED) $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
+	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
 		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
-	$(LOCKED) $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
+	$(LOCKED) build/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
 		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 
 .PHONY: demo test smoke
@@ -145,7 +145,7 @@ BASE_OUT := build/$(BASE)-base
 
 .PHONY: base-kernel regressions
 base-kernel: $(BASE_OUT)/src/.git ## build/BASE-base: the kernel without the series, to compare with
-	$(LOCKED) scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) $(call fragments,guest kernel base)
+	$(LOCKED) $(BASE_OUT) scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) $(call fragments,guest kernel base)
 regressions: kernel base-kernel rdma-core selftests ## check that the series can do all that the base can, as fast
 	@$(if $(DEBUG_CONFIG),$(MAKE) --no-print-directory DEBUG= kernel) # compared with the base, whatever DEBUG is
 	@selftests/run-tests regressions
@@ -213,7 +213,7 @@ mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': these
 
 .PHONY: reproducers
 reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE (TOPICS='A B': of these): cases fail before it, and pass after
-	$(LOCKED) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
+	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	@selftests/run-reproducers $(TOPICS)
 
 .PHONY: interop stock-rdma-core
@@ -224,7 +224,7 @@ interop: kernel rdma-core stock-rdma-core selftests ## test with a stock kernel 
 stock-rdma-core: $(RDMA_TREE)/.git
 	@mkdir -p $(STOCK_RDMA)/src
 	@git -C $(RDMA_TREE) archive base | tar -x -C $(STOCK_RDMA)/src
-	$(LOCKED) scripts/build-rdma-core $(STOCK_RDMA)
+	$(LOCKED) $(STOCK_RDMA) scripts/build-rdma-core $(STOCK_RDMA)
 
 .PHONY: docs
 docs: $(KERNEL_TREE)/.git ## build/docs: Documentation/ as HTML
