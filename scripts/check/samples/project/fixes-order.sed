@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Expect: stands after "Fix hang of an RDMA READ of 2 GiB", and v7.3 has it before
+# Expect: stands after "Do not let comp.psn pass a WQE that is being sent again", and v7.3 has it before
 /^Allow MRs of more than 1 GiB again$/,/^$/{
 H
 d
