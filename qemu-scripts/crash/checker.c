@@ -23,6 +23,7 @@ extern char **environ;
 /* A file for one checker at a time. */
 struct slot {
 	char *image, *answered, *output;
+	char *kept;			/* another name of the image, which no checker knows */
 	int image_fd;
 	uint8_t *map;			/* of the image */
 	uint8_t *wanted;		/* what it shall hold */
@@ -130,6 +131,7 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	slot->image = xasprintf("%s/image%u", checker->folder, number);
 	slot->answered = xasprintf("%s/answered%u", checker->folder, number);
 	slot->output = xasprintf("%s/output%u", checker->folder, number);
+	slot->kept = xasprintf("%s/kept%u", checker->folder, number);
 	slot->is_used = xcalloc(content->size / PAGE / 8 + 1, 1);
 	use_pages_of(slot, content->fd, content->start, content->size);
 	for (size_t w = 0; w < history->words.n; w++)
@@ -137,7 +139,8 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 
 	slot->image_fd = open(slot->image, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	fd = open(slot->answered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (slot->image_fd < 0 || ftruncate(slot->image_fd, content->size) || fd < 0)
+	if (slot->image_fd < 0 || ftruncate(slot->image_fd, content->size) || fd < 0 ||
+	    link(slot->image, slot->kept))
 		fail_errno("%s", slot->image);
 	close(fd);
 	slot->wanted = mmap(NULL, content->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
@@ -157,12 +160,26 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	slot->blocks = st.st_blocks;
 }
 
+/* A checker may have moved another file to the place of its image, as `sed -i` does. */
+static void bring_image_back(const struct slot *slot)
+{
+	struct stat own, there;
+
+	if (fstat(slot->image_fd, &own))
+		fail_errno("%s", slot->image);
+	if (!stat(slot->image, &there) && there.st_ino == own.st_ino)
+		return;
+	if ((unlink(slot->image) && errno != ENOENT) || link(slot->kept, slot->image))
+		fail_errno("%s", slot->image);
+}
+
 /* What the checker may have done to its file is undone, too. */
 static void fill_image(const struct checker *checker, struct slot *slot)
 {
 	const struct content *content = checker->content;
 	struct stat st;
 
+	bring_image_back(slot);
 	if (fstat(slot->image_fd, &st))
 		fail_errno("%s", slot->image);
 	if ((uint64_t)st.st_size != content->size && ftruncate(slot->image_fd, content->size))
@@ -485,6 +502,8 @@ static void clean_up(void)
 			kill(-slot->pid, SIGKILL);
 		if (slot->image)
 			unlink(slot->image);
+		if (slot->kept)
+			unlink(slot->kept);
 		if (slot->answered)
 			unlink(slot->answered);
 		if (slot->output)
@@ -553,6 +572,7 @@ void checker_free(struct checker *checker)
 		free(slot->image);
 		free(slot->answered);
 		free(slot->output);
+		free(slot->kept);
 		free(slot->is_used);
 		free(slot->pages.v);
 		free(slot->held.v);

@@ -22,7 +22,7 @@
 const char *const ring_modes[] = {
 	"right", "one-by-one", "loss", NULL,
 	"no-flush", "no-flush-once", "short-once", "write-tail", "fetch-add-tail", "flush-first", "early-tail",
-	"other-qp-tail", "global", "few-slots", NULL
+	"other-qp-tail", "global", "few-slots", "heartbeat", NULL
 };
 
 static struct {
@@ -129,7 +129,8 @@ static void append(unsigned int n)
 		flush_record(n);
 	if (!is("early-tail") || n % 2 || n == 1)
 		store_record(n);
-	if (!is("no-flush") && !is_once("no-flush-once", n) && !is("flush-first"))
+	if (!is("no-flush") && !is_once("no-flush-once", n) && !is_once("heartbeat", n) &&
+	    !is("flush-first"))
 		flush_record(n);
 	/* Of two records the second is stored before the tail, and flushed after it. */
 	if (is("early-tail") && n % 2 && n < ring.records)
@@ -138,6 +139,14 @@ static void append(unsigned int n)
 	store_tail(n + (is("early-tail") && n % 2 && n < ring.records));
 	flush_as(next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, 0, 8, DURABLE);
 	use_tail_qp(false);
+}
+
+/* No FLUSH covers it, so that it is in flight for the rest of the run. */
+static void store_heartbeat(void)
+{
+	uint64_t beat = htole64(1);
+
+	request(ROCE_RC_WRITE_ONLY, next_psn(1, ROCE_RC_ACK), KEY, 8, sizeof(beat), &beat, sizeof(beat));
 }
 
 /* Each seventh record is lost before the target's driver, which asks for it again. */
@@ -168,7 +177,9 @@ bool ring_make(const char *mode, unsigned int records)
 	ring.slots = is("few-slots") ? READABLE : SLOTS;
 	ring.psn[0] = 1;
 	ring.psn[1] = 10000000;
-	depth = is("one-by-one") ? 1 : DEPTH;
+	depth = is("one-by-one") || is("heartbeat") ? 1 : DEPTH;
+	if (is("heartbeat"))
+		store_heartbeat();
 	for (unsigned int n = 1; n <= records; n++) {
 		if (is("loss") && n % 7 == 0)
 			lose_and_repeat(n);

@@ -9,6 +9,7 @@
 #define LENGTHS		6	/* a shape is made of 16, 8, 4, 2, 1 or 0 of them */
 #define MAX_SHAPES	32
 #define BY_CHANCE	2	/* cuts of a shape, besides its first and its last */
+#define BY_CHANCE_ALONE	32	/* the same, if the cuts have too many shapes to tell them apart */
 #define LINE		64	/* bytes of a cache line */
 #define SCATTER		2654435761	/* a prime, more than there are states or words */
 
@@ -207,13 +208,18 @@ static unsigned int direction(const struct outline *seen, unsigned int n)
 	return 0;
 }
 
-/* A FLUSH, by how many persistent ones of its QP precede it that have not been executed for sure. */
+/*
+ * A FLUSH, by how many persistent ones of its QP precede it that have not been executed for sure.  Those that have
+ * been are alike: otherwise a store that no FLUSH covers would make each later cut a shape of its own.
+ */
 static uint32_t flush_from_here(const struct model *model, uint32_t flow, uint32_t number)
 {
 	if (number == NEVER)
 		return NEVER;
 	if (number > model->received[flow])
 		return NEVER - 1;
+	if (number <= model->executed[flow])
+		return 0;
 	return number - model->executed[flow];
 }
 
@@ -316,6 +322,7 @@ static void choose_cuts(struct sampling *s)
 {
 	size_t n = s->coverage->cuts, from, to;
 	struct cut **order = xcalloc(n, sizeof(*order)), *first, *last;
+	size_t by_chance;
 	int length;
 
 	for (size_t i = 0; i < n; i++) {
@@ -324,6 +331,7 @@ static void choose_cuts(struct sampling *s)
 		order[i] = &s->cuts[i];
 	}
 	length = choose_length(s);
+	by_chance = s->coverage->alike ? BY_CHANCE : BY_CHANCE_ALONE;
 	qsort_r(order, n, sizeof(*order), by_shape_and_order, &length);
 	for (from = 0; from < n; from = to) {
 		first = last = order[from];
@@ -332,7 +340,7 @@ static void choose_cuts(struct sampling *s)
 				first = order[to];
 			if (order[to] > last)
 				last = order[to];
-			order[to]->looked_at = s->options->each_cut || to < from + BY_CHANCE;
+			order[to]->looked_at = s->options->each_cut || to < from + by_chance;
 		}
 		first->looked_at = last->looked_at = true;
 	}
@@ -459,14 +467,14 @@ static void find_lines(struct sampling *s)
 /* Lose and leave each line, then each word, until @most states are new. */
 static void check_lines_and_words(struct sampling *s, size_t most)
 {
-	size_t begun = s->seen.n, words = s->model->open.n, i;
+	size_t begun = s->seen.n, words = s->model->open.n, tries = 4 * most + 64, i;
 
 	find_lines(s);
-	for (i = 0; i < s->lines.n && s->seen.n - begun < most && !s->stopped; i++)
+	for (i = 0; i < s->lines.n && i < tries && s->seen.n - begun < most && !s->stopped; i++)
 		lose_and_leave(s, pick_line, &s->lines.v[scattered(s, i, s->lines.n)]);
 	s->coverage->lines.done += i;
 	s->coverage->lines.all += s->lines.n;
-	for (i = 0; i < words && s->seen.n - begun < most && !s->stopped; i++)
+	for (i = 0; i < words && i < tries && s->seen.n - begun < most && !s->stopped; i++)
 		lose_and_leave(s, pick_word, &s->model->open.v[scattered(s, i, words)]);
 	s->coverage->words.done += i;
 	s->coverage->words.all += words;
@@ -604,6 +612,6 @@ void coverage_print(const struct coverage *c, FILE *file)
 	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight, lost and left%s\n",
 		c->complete ? "complete" : "NOT COMPLETE",
 		c->older ? "; those before the newest 16 as one" : "");
-	fprintf(file, "coverage: beyond that %u %% of the cache lines, %u %% of the words, and %zu states by chance\n",
+	fprintf(file, "coverage: beyond that, at these cuts, %u %% of the cache lines, %u %% of the words, and %zu states by chance\n",
 		percent(c->lines), percent(c->words), c->by_chance);
 }
