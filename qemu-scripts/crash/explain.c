@@ -427,6 +427,10 @@ static void find_culprit(struct explanation *e, const struct model *model)
 		if (near == NEVER) {
 			near = find_flush_before(model, e->lost, history->words.v[held->word].offset,
 						 update->mask);
+			/* If a later FLUSH covers the store, one that names more than the store was meant for others. */
+			if (near != NEVER && update->covered != NEVER &&
+			    history->requests.v[near].va != lost->va)
+				near = NEVER;
 			if (near != NEVER)
 				e->culprit = CULPRIT_BEFORE;
 		}
