@@ -25,12 +25,16 @@ logged() {
 	fi
 }
 
+# What is fetched or compiled, for all clones
+# shellcheck disable=SC2034 # fetch uses it, too
+CACHE=${RXE_MPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rxe-mpe}
+
 # use_ccache: sets $ccache to what stands before a compiler; empty without ccache.  The same source is then compiled once
 # in all folders and clones: rdma-core with and without the series, a patch that an earlier check has built.
 use_ccache() {
 	# shellcheck disable=SC2034 # the caller uses it
 	ccache=$(type -P ccache) || return 0
-	export CCACHE_DIR=${RXE_MPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rxe-mpe}/ccache
+	export CCACHE_DIR=$CACHE/ccache
 	export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE=2G
 }
 

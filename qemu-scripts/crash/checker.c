@@ -161,13 +161,11 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 }
 
 /* A checker may have moved another file to the place of its image, as `sed -i` does. */
-static void bring_image_back(const struct slot *slot)
+static void bring_image_back(const struct slot *slot, const struct stat *own)
 {
-	struct stat own, there;
+	struct stat there;
 
-	if (fstat(slot->image_fd, &own))
-		fail_errno("%s", slot->image);
-	if (!stat(slot->image, &there) && there.st_ino == own.st_ino)
+	if (!stat(slot->image, &there) && there.st_ino == own->st_ino)
 		return;
 	if ((unlink(slot->image) && errno != ENOENT) || link(slot->kept, slot->image))
 		fail_errno("%s", slot->image);
@@ -179,9 +177,9 @@ static void fill_image(const struct checker *checker, struct slot *slot)
 	const struct content *content = checker->content;
 	struct stat st;
 
-	bring_image_back(slot);
 	if (fstat(slot->image_fd, &st))
 		fail_errno("%s", slot->image);
+	bring_image_back(slot, &st);
 	if ((uint64_t)st.st_size != content->size && ftruncate(slot->image_fd, content->size))
 		fail_errno("%s", slot->image);
 	if (st.st_blocks != slot->blocks || (uint64_t)st.st_size != content->size) {

@@ -464,20 +464,28 @@ static void find_lines(struct sampling *s)
 	s->lines.n = n;
 }
 
-/* Lose and leave each line, then each word, until @most states are new. */
+/* Lose and leave each of @n parts of @size bytes, until @tries were tried or the states are @end. */
+static void check_parts(struct sampling *s, model_pick pick, const void *parts, size_t size, size_t n,
+			size_t tries, size_t end, struct count *count)
+{
+	size_t i;
+
+	for (i = 0; i < n && i < tries && s->seen.n < end && !s->stopped; i++)
+		lose_and_leave(s, pick, (const char *)parts + scattered(s, i, n) * size);
+	count->done += i;
+	count->all += n;
+}
+
+/* Each line, then each word, until @most states are new. */
 static void check_lines_and_words(struct sampling *s, size_t most)
 {
-	size_t begun = s->seen.n, words = s->model->open.n, tries = 4 * most + 64, i;
+	size_t end = s->seen.n + most, tries = 4 * most + 64;
 
 	find_lines(s);
-	for (i = 0; i < s->lines.n && i < tries && s->seen.n - begun < most && !s->stopped; i++)
-		lose_and_leave(s, pick_line, &s->lines.v[scattered(s, i, s->lines.n)]);
-	s->coverage->lines.done += i;
-	s->coverage->lines.all += s->lines.n;
-	for (i = 0; i < words && i < tries && s->seen.n - begun < most && !s->stopped; i++)
-		lose_and_leave(s, pick_word, &s->model->open.v[scattered(s, i, words)]);
-	s->coverage->words.done += i;
-	s->coverage->words.all += words;
+	check_parts(s, pick_line, s->lines.v, sizeof(*s->lines.v), s->lines.n, tries, end,
+		    &s->coverage->lines);
+	check_parts(s, pick_word, s->model->open.v, sizeof(*s->model->open.v), s->model->open.n, tries, end,
+		    &s->coverage->words);
 }
 
 /* Each cut has the same share; what it leaves of that goes to those after it. */
@@ -518,7 +526,7 @@ static void give_turns(struct sampling *s, size_t states)
 	free(order);
 }
 
-/* Up to @share new states of this cut.  Of a cut with few states, each has its turn. */
+/* Check up to @share new states of this cut.  If it has few states, each has its turn. */
 static void check_by_chance(struct sampling *s, struct cut *cut, size_t share)
 {
 	size_t choices, added = 0;
@@ -554,11 +562,12 @@ static void check_rest_by_chance(struct sampling *s, size_t most)
 		share = (end - s->seen.n) / cuts;
 		share += !share;
 		begun = s->seen.n;
-		for (size_t i = 0; i < cuts && s->seen.n < end; i++)
+		for (size_t i = 0; i < cuts && s->seen.n < end; i++) {
 			if (s->cuts[i].has_turn && !s->cuts[i].exhausted)
 				check_by_chance(s, &s->cuts[i], share);
-		/* Then those that had no share. */
-		give_turns(s, cuts);
+			/* In the next round, those that had none have one. */
+			s->cuts[i].has_turn = true;
+		}
 	}
 	s->coverage->all = !s->stopped;
 	for (size_t i = 0; i < cuts; i++)

@@ -158,10 +158,18 @@ one_missing_flush_is_found() {
 	says "coverage: complete"
 }
 
+ring=$root/build/crash/crash-ring
+
+# make_ring MODE RECORDS: a recording, without guests, in $work/ring
+make_ring() {
+	rm -rf "$work/ring"
+	mkdir "$work/ring"
+	"$ring" "$work/ring" "$@"
+}
+
 # A pass that was cut short is none.
 a_limit_gives_no_pass() {
-	mkdir "$work/ring"
-	"$root/build/crash/crash-ring" "$work/ring" right 60
+	make_ring right 60
 	crash_states 4 --limit 20 "$work/ring" -- true
 	says "20 states of 121 cuts: 0 fail"
 	says "coverage: NOT COMPLETE"
@@ -172,9 +180,8 @@ a_limit_gives_no_pass() {
 
 # A recovery that crashes or hangs on a state fails, and its state is explained and kept.
 a_checker_that_crashes_or_hangs_is_a_finding() {
-	local ring=$root/build/crash/crash-ring id
-	mkdir "$work/ring"
-	"$ring" "$work/ring" no-flush-once 60
+	local id
+	make_ring no-flush-once 60
 	crash_states 1 "$work/ring" -- sh -c "$ring || kill -SEGV \$\$"
 	says "The checker: the checker was killed by signal 11"
 	says "times the checker crashed, 0 times it ran longer"
@@ -190,19 +197,16 @@ a_checker_that_crashes_or_hangs_is_a_finding() {
 
 # There is no client.pcap, so the state cannot be drawn: its status is that of the checker.
 what_cannot_be_drawn_still_fails() {
-	mkdir "$work/ring"
-	"$root/build/crash/crash-ring" "$work/ring" no-flush-once 60
-	crash_states 1 --kept "$work/kept" "$work/ring" -- "$root/build/crash/crash-ring"
+	make_ring no-flush-once 60
+	crash_states 1 --kept "$work/kept" "$work/ring" -- "$ring"
 	[[ -d $(head -n 1 "$work/kept") ]] || fail "the list of kept states: $(<"$work/kept")"
-	crash_states 1 "$work/ring" -- "$root/build/crash/crash-ring"
+	crash_states 1 "$work/ring" -- "$ring"
 	says "this state cannot be drawn"
 }
 
 # What the target's own CPU stored is in no state: a checker that counts on it cannot be judged.
 what_the_target_stored_cannot_be_judged() {
-	local ring=$root/build/crash/crash-ring
-	mkdir "$work/ring"
-	"$ring" "$work/ring" right 60
+	make_ring right 60
 	cp "$work/ring/server.pmem0.start" "$work/ring/server.pmem0"	# the rest is not looked at
 	printf 'abcd' | dd of="$work/ring/server.pmem0" bs=1 seek=65528 conv=notrunc status=none
 	crash_states 2 "$work/ring" -- sh -c 'grep -q abcd "$IMAGE"'
@@ -211,10 +215,8 @@ what_the_target_stored_cannot_be_judged() {
 
 # ring_culprit MODE RECORDS WHY
 ring_culprit() {
-	rm -rf "$work/ring"
-	mkdir "$work/ring"
-	"$root/build/crash/crash-ring" "$work/ring" "$1" "$2"
-	crash_states 1 --states 200 --seed "$seed" "$work/ring" -- "$root/build/crash/crash-ring"
+	make_ring "$1" "$2"
+	crash_states 1 --states 200 --seed "$seed" "$work/ring" -- "$ring"
 	# shellcheck disable=SC2053 # a pattern
 	[[ $said == *$3* ]] || fail "$1, $2 records: it does not say: $3"
 }
@@ -238,10 +240,8 @@ nor_any_other_mistake() {
 a_right_ring_of_5000_records_is_consistent() {
 	local mode
 	for mode in right one-by-one loss; do
-		rm -rf "$work/ring"
-		mkdir "$work/ring"
-		"$root/build/crash/crash-ring" "$work/ring" $mode 5000
-		crash_states 0 --seed "$seed" "$work/ring" -- "$root/build/crash/crash-ring"
+		make_ring $mode 5000
+		crash_states 0 --seed "$seed" "$work/ring" -- "$ring"
 		says "coverage: complete"
 		echo "# $mode: $(grep -m 1 ' states of ' <<<"$said"), $(grep -m 1 '^coverage' <<<"$said")"
 	done
