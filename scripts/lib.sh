@@ -59,9 +59,9 @@ topics_of() {
 	fi
 }
 
-# other_suites SUITE: the scripts of the suites that it does not call, so that they do not change its results.  Who calls
+# unrelated_suites SUITE: the scripts of the suites that it does not call, so that they do not change its results.  Who calls
 # run-tests may call any.
-other_suites() {
+unrelated_suites() {
 	local own=selftests/suites/$1.sh other
 	! grep -q run-tests "$own" || return 0
 	for other in selftests/suites/*.sh; do

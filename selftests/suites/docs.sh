@@ -17,8 +17,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/kernel-variant.sh
+. "$root/qemu-scripts/kernel-variant.sh"
 
 [[ ${BASE:-v6.1} == v6.1* ]] || {
 	echo "1..0 # SKIP the pages are of the kernel that is built by default"

@@ -165,8 +165,8 @@ cases=(
 
 work=$(mktemp -d -p "$RXE_OUT")
 trap 'rm -r "$work"' EXIT
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/rdma-core-folder.sh
+. "$root/qemu-scripts/rdma-core-folder.sh"
 declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
 if [[ -z ${STOCK_KERNEL-}${NO_STOCK_KERNEL-} ]]; then
 	# The last line is the image, or why there is none.

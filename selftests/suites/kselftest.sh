@@ -11,8 +11,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/rdma-core-folder.sh
+. "$root/qemu-scripts/rdma-core-folder.sh"
 
 source=$root/build/${BASE:-v6.1}/src
 rdma_core=$root/$rdma_core_folder

@@ -11,8 +11,8 @@ here=$(dirname "$(readlink -f "$0")")
 . "$here/../ktap.sh"
 
 root=$(readlink -f "$here/../..")
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/kernel-variant.sh
+. "$root/qemu-scripts/kernel-variant.sh"
 
 [[ ${1-} != --smoke ]] || shift		# it takes seconds as it is
 if (($# == 0)) && ! grep -q '^CONFIG_RDMA_RXE_KUNIT_TEST=' "$root/build/${BASE:-v6.1}$variant/obj/.config"; then

@@ -11,8 +11,10 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/kernel-variant.sh
+. "$root/qemu-scripts/kernel-variant.sh"
+# shellcheck source=qemu-scripts/time-scale.sh
+. "$root/qemu-scripts/time-scale.sh"
 
 # lab STATUS ARG...: runs rxe-vm and wants this exit status.  (The search for
 # leaks would take a debug kernel ten seconds each time, and is not at issue, if not $kmemleak is `on`.)

@@ -8,8 +8,10 @@ set -euo pipefail
 
 (($# == 0)) || { echo "persistence.sh: error: there are no options" >&2; exit 2; }
 root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/kernel-variant.sh
+. "$root/qemu-scripts/kernel-variant.sh"
+# shellcheck source=qemu-scripts/time-scale.sh
+. "$root/qemu-scripts/time-scale.sh"
 
 # 4 GiB and what describes their pages; a file in it is sparse.
 nvdimm=4224M

@@ -23,8 +23,8 @@ root=$(readlink -f "$here/../..")
 . "$here/../ktap.sh"
 # shellcheck source=qemu-scripts/run-folder.sh
 . "$root/qemu-scripts/run-folder.sh"
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/rdma-core-folder.sh
+. "$root/qemu-scripts/rdma-core-folder.sh"
 
 listed=$here/data/rdma-core-suite.${RDMA_CORE:-v56}
 [[ ! -e $listed-${BASE:-v6.1} ]] || listed+=-${BASE:-v6.1}

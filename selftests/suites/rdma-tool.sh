@@ -11,8 +11,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/rdma-core-folder.sh
+. "$root/qemu-scripts/rdma-core-folder.sh"
 
 new=$root/build/iproute2/bin/rdma
 old=$root/build/stock/iproute2/bin/rdma

@@ -16,8 +16,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/kernel-variant.sh
+. "$root/qemu-scripts/kernel-variant.sh"
 
 series=${BASE:-v6.1}
 without=$series-base

@@ -12,8 +12,8 @@ root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
 
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/rdma-core-folder.sh
+. "$root/qemu-scripts/rdma-core-folder.sh"
 
 build=$root/$rdma_core_folder
 tree=$build/src

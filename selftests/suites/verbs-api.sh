@@ -11,8 +11,8 @@ set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/rdma-core-folder.sh
+. "$root/qemu-scripts/rdma-core-folder.sh"
 
 places=(one_guest one_guest_without_persistent_memory two_guests by_rdma_cm valgrind_finds_nothing)
 ((!${LONG:-0})) || places+=(sanitizers_find_nothing)

@@ -23,8 +23,8 @@ root=$(readlink -f "$here/../..")
 . "$here/../ktap.sh"
 # shellcheck source=selftests/examples/log-guests.sh
 . "$here/../examples/log-guests.sh"
-# shellcheck source=qemu-scripts/variant.sh
-. "$root/qemu-scripts/variant.sh"
+# shellcheck source=qemu-scripts/kernel-variant.sh
+. "$root/qemu-scripts/kernel-variant.sh"
 PATH=$root/build/selftests:$PATH
 
 [[ -e $root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_pmem.c ]] || {

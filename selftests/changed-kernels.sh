@@ -25,8 +25,8 @@ make_tree() {
 build_other() {
 	local c fragments=()
 	export BASE=$other DEBUG=$1
-	# shellcheck source=qemu-scripts/variant.sh
-	. qemu-scripts/variant.sh
+	# shellcheck source=qemu-scripts/kernel-variant.sh
+	. qemu-scripts/kernel-variant.sh
 	for c in guest kernel ${variant:+"${variant#-}"}; do
 		fragments+=("kernel/config/$c.config")
 		[[ ! -e kernel/$base/$c.config ]] || fragments+=("kernel/$base/$c.config")
@@ -42,6 +42,6 @@ tests_state() {
 		echo "DEBUG=${DEBUG:-0}"
 		find selftests qemu-scripts kernel/config "${own[@]}" "rdma-core-provider/${RDMA_CORE:-v56}" \
 			-path selftests/mutants -prune -o -type f ! -name '0000-*' -print |
-			grep -vxFf <(other_suites "$1") | sort | tr '\n' '\0' | xargs -0 cat
+			grep -vxFf <(unrelated_suites "$1") | sort | tr '\n' '\0' | xargs -0 cat
 	} | sha256sum | cut -c 1-16
 }

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
 #
-# The course of a run: what the guests report, and what follows from it.
+# The event loop of a run: what the guests report, and what follows from it.
 
 declare -A started=()	# boot -> its command has begun
 declare -A ended=()	# guest -> exit status of its command, or killed
