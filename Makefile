@@ -123,8 +123,8 @@ smoke: kernel rdma-core selftests ## run a fast subset of the tests
 	@selftests/run-tests --smoke
 
 .PHONY: test-others
-test-others: ## run the most telling suites on the other bases (OTHERS='v7.3': this one)
-	@scripts/test-others $(OTHERS)
+test-others: ## run the most telling suites on the other bases (OTHERS=v7.3: this one)
+	@scripts/nightly others$(OTHERS:%=-%)
 
 .PHONY: test-submission
 test-submission: ## run all tests, and check what export and submission make of BASE
