@@ -116,7 +116,7 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 demo: kernel rdma-core selftests ## show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
 	@selftests/examples/$(or $(demo_$(or $(TARGETS),1)),$(error TARGETS=$(TARGETS): say 1 or 3))
 demo_1 := demo.sh
-demo_3 := demo-replicas.sh
+demo_3 := replicas/demo.sh
 test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## run all tests (SUITES='A B': these)
 	@selftests/run-tests $(SUITES)
 smoke: kernel rdma-core selftests ## run a fast subset of the tests

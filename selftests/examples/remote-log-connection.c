@@ -102,6 +102,21 @@ void log_learn_region(struct log_connection *connection, const struct rdma_conn_
 		     got->initiator_depth, CREDITS_PER_APPEND);
 }
 
+bool log_completed(struct log_connection *connection, enum ibv_wc_opcode opcode)
+{
+	struct ibv_wc wc;
+
+	if (rdma_get_send_comp(connection->id, &wc) != 1)
+		err(1, "rdma_get_send_comp");
+	if (wc.status != IBV_WC_SUCCESS) {
+		warnx("completion with status: %s", ibv_wc_status_str(wc.status));
+		return false;
+	}
+	if (wc.opcode != opcode)
+		errx(1, "completion of opcode %d, not %d", wc.opcode, opcode);
+	return true;
+}
+
 /*
  * Write @size bytes of @data to @where in the log, then make them count with a store of 8 bytes,
  * @pointer, to @pointer_where: four requests in one post, with no waiting in between.

@@ -4,6 +4,7 @@
 #define REMOTE_LOG_CONNECTION_H
 
 #include <rdma/rdma_cma.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "remote-log.h"
@@ -56,6 +57,11 @@ void log_create_qp(struct log_connection *connection, struct ibv_pd *pd, __u8 ac
  */
 void log_learn_region(struct log_connection *connection, const struct rdma_conn_param *got,
 		      const char *address);
+
+/*
+ * Wait for the next completion, which is to be of @opcode.  False if the target refused or did not answer.
+ */
+bool log_completed(struct log_connection *connection, enum ibv_wc_opcode opcode);
 
 /* See remote-log-connection.c.  Both return 0, or an errno if nothing could be posted. */
 int log_publish(struct log_connection *connection, __u64 where, const void *data, size_t size, __u32 lkey,

@@ -11,12 +11,25 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "rxe_mpe_crc32.h"
 #include "remote-log.h"
 
 size_t log_record_size(size_t length)
 {
 	return (sizeof(struct log_record) + length + 7) & ~(size_t)7;
+}
+
+/* The CRC-32 of Ethernet and zlib, continued from @crc over @size bytes; 0 begins one. */
+static __u32 crc32(__u32 crc, const void *data, size_t size)
+{
+	const __u8 *byte = data;
+
+	crc = ~crc;
+	for (; size; size--, byte++) {
+		crc ^= *byte;
+		for (unsigned int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return ~crc;
 }
 
 size_t log_record_make(struct log_record *record, __u64 seq, const void *data, size_t length)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The replicated log survives what its rules say (selftests/examples/remote-log-replicas.h): a minority of the targets
-# dies at any moment, and comes back later or not; the initiator dies and is replaced, even in the middle of a
-# recovery.  After each death, each majority that a new initiator might look at has all that was acknowledged, in
-# order, byte for byte; and each initiator continues with all that the one before it had acknowledged.
+# The replicated log survives what its rules say (remote-log-replicas.h): a minority of the targets dies at any
+# moment, and comes back later or not; the initiator dies and is replaced, even in the middle of a recovery.  After
+# each death, each majority that a new initiator might look at has all that was acknowledged, in order, byte for byte;
+# and each initiator continues with all that the one before it had acknowledged.
 #
 # In one guest the targets are processes, each with an NVDIMM of its own, and what is sent to each is late by
 # chance (broken-replicas).  In a group each target is a guest, whose power is cut.
@@ -18,8 +18,8 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
 . "$here/../ktap.sh"
-# shellcheck source=selftests/examples/replicas-guests.sh
-. "$here/../examples/replicas-guests.sh"
+# shellcheck source=selftests/examples/replicas/guests.sh
+. "$here/../examples/replicas/guests.sh"
 PATH=$root/build/selftests:$PATH
 
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
@@ -418,7 +418,7 @@ who_takes_the_longest_copy_is_caught() {
 # `make demo TARGETS=3`, with as few records as it takes.
 demo_goes_through_two_power_cuts() {
 	local said
-	said=$("$here/../examples/demo-replicas.sh" 10000) || fail "$said"
+	said=$("$here/../examples/replicas/demo.sh" 10000) || fail "$said"
 	echo "$said"
 	grep -q "^ *10000  records acknowledged, and found again" <<<"$said" || fail "not all records were found"
 	grep -q "^ *5  power failures" <<<"$said" || fail "not the power of two targets, and then of all three, was cut"

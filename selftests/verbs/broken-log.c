@@ -5,16 +5,16 @@
  *	broken-log MISTAKE ADDRESS TEXT RECORDS ACKNOWLEDGED [STEP]
  *
  * MISTAKE is one of the names below; "none" makes none.  All of these pass on Soft-RoCE, which writes
- * through.  The program itself is remote-log-append.c, and remote-log-connection.c, as they are: only what
- * they post is changed.
+ * through.  The initiator itself is that of remote-log-append: the linker's option --wrap puts the functions
+ * __wrap_*() below in the place of those that it calls, and these are __real_*() here.
  */
+#include <err.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "remote-log.h"
+#include "remote-log-initiator.h"
 
 static enum mistake {
 	NONE,
@@ -37,50 +37,55 @@ static const char *const names[] = {
 	"early", "other-qp", "no-checksum", "checksum", "read",
 };
 
-/* Each append has two, the first of the record; so has the making of the log, where none is made. */
-static unsigned int flushes;
 static const char *target;
-static struct rdma_cm_id *main_id, *other_id;
 
-static void connect_other(void);
+typeof(log_publish) __real_log_publish, __wrap_log_publish;
+typeof(log_completed) __real_log_completed, __wrap_log_completed;
+typeof(log_record_make) __real_log_record_make, __wrap_log_record_make;
+typeof(rdma_create_qp_ex) __real_rdma_create_qp_ex, __wrap_rdma_create_qp_ex;
 
-static void die(const char *what)
+/* What a request is about: memory of the target. */
+struct range {
+	__u32 rkey;
+	__u64 addr;
+	size_t len;
+};
+
+static void flush(struct ibv_qp_ex *qp, const struct range *range, enum ibv_placement_type type)
 {
-	fprintf(stderr, "broken-log: %s\n", what);
-	exit(1);
+	ibv_wr_flush(qp, range->rkey, range->addr, range->len, type, IBV_FLUSH_RANGE);
 }
 
 /* On another connection, when the WRITE is on its way; and it has completed. */
-static void flush_on_other_qp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len)
+static void flush_on_other_qp(struct ibv_qp_ex *qp, const struct range *range)
 {
-	struct ibv_qp_ex *other;
+	static struct log_connection other;
 	struct ibv_wc wc;
 
 	if (ibv_wr_complete(qp))
-		die("the WRITE cannot be posted");
-	if (!other_id)
-		connect_other();
-	other = ibv_qp_to_qp_ex(other_id->qp);
-	ibv_wr_start(other);
-	other->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_flush(other, rkey, addr, len, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
-	if (ibv_wr_complete(other) || rdma_get_send_comp(other_id, &wc) != 1 || wc.status)
-		die("the other QP does not flush");
+		errx(1, "the WRITE cannot be posted");
+	if (!other.qp)
+		log_connect(&other, target);
+	ibv_wr_start(other.qp);
+	other.qp->wr_flags = IBV_SEND_SIGNALED;
+	flush(other.qp, range, IBV_FLUSH_PERSISTENT);
+	if (ibv_wr_complete(other.qp) || rdma_get_send_comp(other.id, &wc) != 1 || wc.status)
+		errx(1, "the other QP does not flush");
 	ibv_wr_start(qp);
 	qp->wr_flags = 0;
 }
 
-static void flush_by_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len)
+static void read_range(struct ibv_qp_ex *qp, const struct range *range)
 {
 	static char sink[8192];
 	static struct ibv_mr *mr;
 
 	if (!mr)
-		mr = ibv_reg_mr(main_id->pd, sink, sizeof(sink), IBV_ACCESS_LOCAL_WRITE);
+		mr = ibv_reg_mr(qp->qp_base.pd, sink, sizeof(sink), IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
-		die("ibv_reg_mr");
-	ibv_wr_rdma_read(qp, rkey, addr);
-	ibv_wr_set_sge(qp, mr->lkey, (uintptr_t)sink, len);
+		err(1, "ibv_reg_mr");
+	ibv_wr_rdma_read(qp, range->rkey, range->addr);
+	ibv_wr_set_sge(qp, mr->lkey, (uintptr_t)sink, range->len);
 }
 
 /* Is the FLUSH of this record left to that of its tail? */
@@ -90,21 +95,21 @@ static bool leaves_it_to_the_tail(unsigned int record)
 	       (mistake == NO_FLUSH_ONCE && record == 12);
 }
 
-static void flush_record(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len)
+static void flush_record(struct ibv_qp_ex *qp, struct range range, unsigned int record)
 {
-	enum ibv_placement_type type = IBV_FLUSH_PERSISTENT;
-
+	if (leaves_it_to_the_tail(record))
+		return;
 	switch (mistake) {
 	case TAIL_ONLY:
 		return;
 	case OTHER_QP:
-		flush_on_other_qp(qp, rkey, addr, len);
+		flush_on_other_qp(qp, &range);
+		return;
+	case READ_FLUSH:
+		read_range(qp, &range);
 		return;
 	case SHORT_RANGE:
-		len--;
-		break;
-	case GLOBAL_FLUSH:
-		type = IBV_FLUSH_GLOBAL;
+		range.len--;
 		break;
 	case EARLY:
 		qp->wr_flags = IBV_SEND_SIGNALED;
@@ -112,88 +117,90 @@ static void flush_record(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, siz
 	default:
 		break;
 	}
-	ibv_wr_flush(qp, rkey, addr, len, type, IBV_FLUSH_RANGE);
+	flush(qp, &range, mistake == GLOBAL_FLUSH ? IBV_FLUSH_GLOBAL : IBV_FLUSH_PERSISTENT);
 	qp->wr_flags = 0;
 }
 
-static void flush_tail(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, unsigned int record)
+static void store_tail(struct ibv_qp_ex *qp, const struct range *range, const void *tail)
 {
-	if (mistake == EARLY)
-		qp->wr_flags = 0;
-	if (leaves_it_to_the_tail(record))
-		ibv_wr_flush(qp, rkey, 0, 0, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR);
-	else
-		ibv_wr_flush(qp, rkey, addr, len, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
-}
-
-static void broken_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len)
-{
-	unsigned int n = flushes++;
-
-	if (mistake == READ_FLUSH)
-		flush_by_read(qp, rkey, addr, len);
-	else if (n < 2)
-		ibv_wr_flush(qp, rkey, addr, len, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);
-	else if (n % 2)
-		flush_tail(qp, rkey, addr, len, n / 2 - 1);
-	else if (!leaves_it_to_the_tail(n / 2 - 1))
-		flush_record(qp, rkey, addr, len);
-}
-
-static void broken_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *data)
-{
-	if (flushes > 2 && mistake == WRITE_TAIL) {
-		ibv_wr_rdma_write(qp, rkey, addr);
-		ibv_wr_set_inline_data(qp, (void *)data, 8);
-	} else if (flushes > 2 && mistake == HALF_TAILS) {
+	switch (mistake) {
+	case WRITE_TAIL:
+		ibv_wr_rdma_write(qp, range->rkey, range->addr);
+		ibv_wr_set_inline_data(qp, (void *)tail, 8);
+		break;
+	case HALF_TAILS:
 		/* The fence waits for the FLUSH. */
 		qp->wr_flags = IBV_SEND_FENCE;
-		ibv_wr_rdma_write(qp, rkey, addr);
-		ibv_wr_set_inline_data(qp, (void *)data, 4);
+		ibv_wr_rdma_write(qp, range->rkey, range->addr);
+		ibv_wr_set_inline_data(qp, (void *)tail, 4);
 		qp->wr_flags = 0;
-		ibv_wr_rdma_write(qp, rkey, addr + 4);
-		ibv_wr_set_inline_data(qp, (char *)data + 4, 4);
-	} else {
-		ibv_wr_atomic_write(qp, rkey, addr, data);
+		ibv_wr_rdma_write(qp, range->rkey, range->addr + 4);
+		ibv_wr_set_inline_data(qp, (char *)tail + 4, 4);
+		break;
+	default:
+		ibv_wr_atomic_write(qp, range->rkey, range->addr, tail);
 	}
 }
 
-/* Remember the QP, and give it room for one request more of each append, and for inline data. */
-static int broken_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+static void flush_tail(struct ibv_qp_ex *qp, const struct range *range, unsigned int record)
+{
+	qp->wr_flags = mistake == EARLY ? 0 : IBV_SEND_SIGNALED;
+	if (leaves_it_to_the_tail(record))
+		ibv_wr_flush(qp, range->rkey, 0, 0, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR);
+	else if (mistake == READ_FLUSH)
+		read_range(qp, range);
+	else
+		flush(qp, range, IBV_FLUSH_PERSISTENT);
+}
+
+/* The log is made without a mistake; but READ takes the place of these FLUSHes, too. */
+int __wrap_log_publish(struct log_connection *connection, __u64 where, const void *data, size_t size, __u32 lkey,
+		       __u64 pointer_where, const void *pointer, __u64 wr_id)
+{
+	__u64 base = connection->region.addr;
+	__u32 rkey = connection->region.rkey;
+	const struct range range = { rkey, base + where, size }, tail = { rkey, base + pointer_where, 8 };
+	struct ibv_qp_ex *qp = connection->qp;
+	static unsigned int appends;
+	unsigned int record;
+
+	if (pointer_where != offsetof(struct log_header, tail) && mistake != READ_FLUSH)
+		return __real_log_publish(connection, where, data, size, lkey, pointer_where, pointer, wr_id);
+	record = appends++;
+
+	ibv_wr_start(qp);
+	qp->wr_flags = 0;
+	ibv_wr_rdma_write(qp, rkey, range.addr);
+	ibv_wr_set_sge(qp, lkey, (uintptr_t)data, size);
+	flush_record(qp, range, record);
+	store_tail(qp, &tail, pointer);
+	qp->wr_id = wr_id;
+	flush_tail(qp, &tail, record);
+	return ibv_wr_complete(qp);
+}
+
+bool __wrap_log_completed(struct log_connection *connection, enum ibv_wc_opcode opcode)
+{
+	if (mistake == READ_FLUSH && opcode == IBV_WC_FLUSH)
+		opcode = IBV_WC_RDMA_READ;
+	return __real_log_completed(connection, opcode);
+}
+
+/* With room for one request more of each append, and for inline data. */
+int __wrap_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	attr->cap.max_inline_data = 16;
 	attr->cap.max_send_wr *= 2;
-	main_id = id;
-	return rdma_create_qp_ex(id, attr);
+	return __real_rdma_create_qp_ex(id, attr);
 }
 
-static size_t broken_record_make(struct log_record *record, __u64 seq, const void *data, size_t length)
+size_t __wrap_log_record_make(struct log_record *record, __u64 seq, const void *data, size_t length)
 {
-	size_t size = log_record_make(record, seq, data, length);
+	size_t size = __real_log_record_make(record, seq, data, length);
 
 	if (mistake == NO_CHECKSUM)
 		record->crc = 0;
 	return size;
-}
-
-#define ibv_wr_flush(qp, rkey, addr, len, type, level)	broken_flush(qp, rkey, addr, len)
-#define ibv_wr_atomic_write	broken_atomic_write
-#define rdma_create_qp_ex	broken_create_qp_ex
-#define log_record_make		broken_record_make
-#define IBV_WC_FLUSH		(mistake == READ_FLUSH ? IBV_WC_RDMA_READ : IBV_WC_FLUSH)
-#define main			right_main
-#include "remote-log-connection.c"
-#include "remote-log-append.c"
-#undef main
-
-static void connect_other(void)
-{
-	struct rdma_cm_id *id = main_id;
-	static struct log other;
-
-	connect_to(&other, target);
-	other_id = other.connection.id;
-	main_id = id;
 }
 
 int main(int argc, char **argv)
@@ -204,9 +211,10 @@ int main(int argc, char **argv)
 	for (i = 0; argc > 2 && i < n; i++)
 		if (!strcmp(argv[1], names[i]))
 			break;
-	if (argc <= 2 || i == n)
+	if (argc < 6 || argc > 7 || i == n)
 		errx(1, "usage: broken-log MISTAKE ADDRESS TEXT RECORDS ACKNOWLEDGED [STEP]");
 	mistake = i;
 	target = argv[2];
-	return right_main(argc - 1, argv + 1);
+	log_append_text(target, argv[3], log_number(argv[4]), argv[5], argc == 7 ? log_number(argv[6]) : 0);
+	return 0;
 }

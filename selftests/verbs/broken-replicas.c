@@ -6,14 +6,14 @@
  *
  * MISTAKE is one of the names below; "none" makes none.  With a SEED other than 0, what is appended stays
  * on its way to each target for a random while, so that the targets differ when something dies.  The
- * program itself is remote-log-replicate.c, as it is: only the rules that it asks, when what it posts
- * leaves, and how long it waits for a majority are changed.
+ * initiator itself is that of remote-log-replicate: the linker's option --wrap puts the functions __wrap_*()
+ * below in the place of those that it calls, and these are __real_*() here.
  */
 #include <err.h>
 #include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <rdma/rdma_verbs.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 #include <time.h>
@@ -21,6 +21,15 @@
 #include "prng.h"
 #include "remote-log-connection.h"
 #include "remote-log-replicas.h"
+#include "replicas-initiator.h"
+
+typeof(replicas_acknowledged) __real_replicas_acknowledged, __wrap_replicas_acknowledged;
+typeof(replicas_choose) __real_replicas_choose, __wrap_replicas_choose;
+typeof(replicas_common) __real_replicas_common, __wrap_replicas_common;
+typeof(log_publish) __real_log_publish, __wrap_log_publish;
+typeof(log_store) __real_log_store, __wrap_log_store;
+typeof(poll) __real_poll, __wrap_poll;
+typeof(rdma_destroy_qp) __real_rdma_destroy_qp, __wrap_rdma_destroy_qp;
 
 static enum mistake {
 	NONE,
@@ -32,28 +41,28 @@ static enum mistake {
 
 static const char *const names[] = { "none", "one-answer", "one-target", "no-repair", "longest" };
 
-static __u32 broken_acknowledged(const __u32 durable[], unsigned int targets)
+__u32 __wrap_replicas_acknowledged(const __u32 durable[], unsigned int targets)
 {
 	__u32 most = 0;
 
 	if (mistake != ONE_ANSWER)
-		return replicas_acknowledged(durable, targets);
+		return __real_replicas_acknowledged(durable, targets);
 	for (unsigned int i = 0; i < targets; i++)
 		most = durable[i] > most ? durable[i] : most;
 	return most;
 }
 
-static struct log_tail broken_common(const struct log_header *copy, const struct log_header *log)
+struct log_tail __wrap_replicas_common(const struct log_header *copy, const struct log_header *log)
 {
-	return mistake == NO_REPAIR ? log->tail : replicas_common(copy, log);
+	return mistake == NO_REPAIR ? log->tail : __real_replicas_common(copy, log);
 }
 
-static const struct log_header *broken_choose(const struct log_header *const copies[], unsigned int n)
+const struct log_header *__wrap_replicas_choose(const struct log_header *const copies[], unsigned int n)
 {
 	const struct log_header *best = NULL;
 
 	if (mistake != LONGEST && mistake != ONE_TARGET)
-		return replicas_choose(copies, n);
+		return __real_replicas_choose(copies, n);
 	for (unsigned int i = 0; i < n; i++)
 		if (copies[i] && (!best || (mistake == LONGEST &&
 					    copies[i]->tail.records > best->tail.records)))
@@ -97,23 +106,23 @@ static int late(struct request request)
 	return 0;
 }
 
-static int late_publish(struct log_connection *connection, __u64 where, const void *data, size_t size,
-			__u32 lkey, __u64 pointer_where, const void *pointer, __u64 wr_id)
+int __wrap_log_publish(struct log_connection *connection, __u64 where, const void *data, size_t size,
+		       __u32 lkey, __u64 pointer_where, const void *pointer, __u64 wr_id)
 {
 	struct request request = { connection, 0, data, size, lkey, where, pointer_where, 0, wr_id };
 
 	if (!lags)
-		return log_publish(connection, where, data, size, lkey, pointer_where, pointer, wr_id);
+		return __real_log_publish(connection, where, data, size, lkey, pointer_where, pointer, wr_id);
 	memcpy(&request.pointer, pointer, sizeof(request.pointer));
 	return late(request);
 }
 
-static int late_store(struct log_connection *connection, __u64 where, const void *value, __u64 wr_id)
+int __wrap_log_store(struct log_connection *connection, __u64 where, const void *value, __u64 wr_id)
 {
 	struct request request = { .connection = connection, .pointer_where = where, .wr_id = wr_id };
 
 	if (!lags)
-		return log_store(connection, where, value, wr_id);
+		return __real_log_store(connection, where, value, wr_id);
 	memcpy(&request.pointer, value, sizeof(request.pointer));
 	return late(request);
 }
@@ -131,60 +140,53 @@ static void let_go(long now, const struct rdma_cm_id *gone)
 		if (r->due > now)
 			requests[kept++] = *r;
 		else if (r->data)
-			log_publish(r->connection, r->where, r->data, r->size, r->lkey, r->pointer_where,
-				    &r->pointer, r->wr_id);
+			__real_log_publish(r->connection, r->where, r->data, r->size, r->lkey,
+					   r->pointer_where, &r->pointer, r->wr_id);
 		else
-			log_store(r->connection, r->pointer_where, &r->pointer, r->wr_id);
+			__real_log_store(r->connection, r->pointer_where, &r->pointer, r->wr_id);
 	}
 	n_requests = kept;
 }
 
-static int late_poll(struct pollfd *fds, nfds_t n, int timeout)
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	long now = lag_now();
 
 	let_go(now, NULL);
 	for (unsigned int i = 0; i < n_requests; i++)
 		timeout = MIN(timeout, requests[i].due - now);
-	return poll(fds, n, timeout);
+	return __real_poll(fds, n, timeout);
 }
 
-static void late_destroy_qp(struct rdma_cm_id *id)
+void __wrap_rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	let_go(0, id);
-	rdma_destroy_qp(id);
+	__real_rdma_destroy_qp(id);
 }
-
-/* A slow kernel needs more of it. */
-static int time_scale = 1;
-
-#define PATIENCE_MS		(20000 * time_scale)
-#define replicas_acknowledged	broken_acknowledged
-#define replicas_common		broken_common
-#define replicas_choose		broken_choose
-#define log_publish		late_publish
-#define log_store		late_store
-#define poll			late_poll
-#define rdma_destroy_qp		late_destroy_qp
-#define main			right_main
-#include "remote-log-replicate.c"
-#undef main
 
 int main(int argc, char **argv)
 {
 	const size_t n = sizeof(names) / sizeof(*names);
+	/* A slow kernel needs more patience. */
 	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
 	size_t i;
 
-	for (i = 0; argc > 3 && i < n; i++)
+	for (i = 0; argc > 1 && i < n; i++)
 		if (!strcmp(argv[1], names[i]))
 			break;
-	if (argc <= 3 || i == n)
+	if (argc < 8 || argc > 7 + REPLICAS_MAX || i == n)
 		errx(1, "usage: broken-replicas MISTAKE SEED TEXT RECORDS ACKNOWLEDGED STEP ADDRESS[:PORT]...");
-	if (scale)
-		time_scale = atoi(scale);
 	mistake = i;
 	lags = strcmp(argv[2], "0");
 	prng = prng_of_seed(log_number(argv[2]));
-	return right_main(argc - 2, argv + 2);
+	replicas_append(&(struct replicas_job){
+		.text = argv[3],
+		.records = log_number(argv[4]),
+		.acknowledged = argv[5],
+		.step = log_number(argv[6]),
+		.addresses = argv + 7,
+		.targets = argc - 7,
+		.patience_ms = 20000 * (scale ? atoi(scale) : 1),
+	});
+	return 0;
 }

@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The initiator of a remote log that has copies at several targets: appends lines of a text to it.
- *
- *	remote-log-replicate TEXT RECORDS ACKNOWLEDGED STEP ADDRESS[:PORT]...
- *
- * Each target is a remote-log-target.  Record n is line n + 1 of the file TEXT, and RECORDS more are
- * appended to those that are there.  An append goes to all targets at once, in one round trip to each,
- * and is acknowledged when a majority has it.  What is acknowledged goes to the file ACKNOWLEDGED, as
- * it was in TEXT, at once.  A line is printed for each STEP records, and when a target comes or goes.
- *
- * A target that is lost is tried again and again; one that is back gets what it lacks, while appends go
- * on with the others.  If no majority is left, nothing is acknowledged; the program says so, and ends
- * with status 1 if none comes back in time.
- *
- * One initiator writes at a time: see remote-log-replicas.h, which has the rules of recovery, too.
+ * The initiator of a log with several copies, see replicas-initiator.h.
  *
  * One loop waits for the next event from any target.  Each target has a state; advance() takes it from
  * one state to the next.
@@ -35,6 +22,7 @@
 #include "remote-log-connection.h"
 #include "remote-log-replicas.h"
 #include "remote-log.h"
+#include "replicas-initiator.h"
 
 /* The initiator has all of the log in memory, as the targets have it: what one lacks comes from there. */
 #define LOG_CAPACITY	(16u << 20)
@@ -45,9 +33,6 @@
 #define ACK_TIMEOUT	17
 #define ATTEMPT_MS	3000	/* to connect; then a new attempt begins */
 #define PAUSE_MS	100	/* between attempts */
-#ifndef PATIENCE_MS		/* a test has less of it */
-#define PATIENCE_MS	60000	/* without a majority */
-#endif
 
 /* Each takes the target's next completion, but for the first three. */
 enum state {
@@ -101,6 +86,7 @@ struct log {
 	__u32 acknowledged;
 	long begun, done;		/* ms: the first append, the last acknowledged */
 	long since;			/* ms: when there was a majority last, or the program began */
+	long patience;			/* ms without a majority */
 
 	FILE *text, *sink;
 	__u32 records, goal, step;
@@ -638,8 +624,8 @@ static void give_up(const struct log *log)
 	for (unsigned int i = 0; i < log->n; i++)
 		say(&log->targets[i], "%s", at[log->targets[i].state]);
 	if (!log->recovered && present >= replicas_majority(log->n))
-		errx(1, "not recovered in %d s: %u of %u targets are there", PATIENCE_MS / 1000, present, log->n);
-	errx(1, "no majority for %d s: %u of %u targets; %u records are acknowledged", PATIENCE_MS / 1000,
+		errx(1, "not recovered in %ld s: %u of %u targets are there", log->patience / 1000, present, log->n);
+	errx(1, "no majority for %ld s: %u of %u targets; %u records are acknowledged", log->patience / 1000,
 	     present, log->n, log->acknowledged);
 }
 
@@ -661,7 +647,7 @@ static void call_those_away(struct log *log)
 	}
 	if (log->recovered && count_present(log) >= replicas_majority(log->n))
 		log->since = now;
-	if (now - log->since > PATIENCE_MS)
+	if (now - log->since > log->patience)
 		give_up(log);
 }
 
@@ -778,7 +764,7 @@ static void leave(struct log *log)
 	rdma_destroy_event_channel(log->channel);
 }
 
-static void set_up(struct log *log, char **addresses, unsigned int n)
+static void set_up(struct log *log, const struct replicas_job *job)
 {
 	log->capacity = LOG_CAPACITY;
 	log->image = mmap(NULL, LOG_CAPACITY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -787,34 +773,31 @@ static void set_up(struct log *log, char **addresses, unsigned int n)
 	log->channel = rdma_create_event_channel();
 	if (!log->channel)
 		err(1, "rdma_create_event_channel");
+	log->text = fopen(job->text, "r");
+	if (!log->text)
+		err(1, "%s", job->text);
+	log->sink = fopen(job->acknowledged, "w");
+	if (!log->sink)
+		err(1, "%s", job->acknowledged);
+	log->records = job->records;
+	log->step = MAX(job->step, 1u);
 	log->since = now_ms();
-	log->n = n;
-	for (unsigned int i = 0; i < n; i++) {
-		log->targets[i].address = addresses[i];
+	log->patience = job->patience_ms;
+	log->n = job->targets;
+	for (unsigned int i = 0; i < log->n; i++) {
+		log->targets[i].address = job->addresses[i];
 		log->targets[i].number = i + 1;
 	}
 }
 
-int main(int argc, char **argv)
+void replicas_append(const struct replicas_job *job)
 {
 	static struct log log;
 
-	if (argc < 6 || argc > 5 + REPLICAS_MAX)
-		errx(1, "usage: remote-log-replicate TEXT RECORDS ACKNOWLEDGED STEP ADDRESS[:PORT]... (up to %d)",
-		     REPLICAS_MAX);
 	setlinebuf(stdout);
-	log.text = fopen(argv[1], "r");
-	if (!log.text)
-		err(1, "%s", argv[1]);
-	log.records = log_number(argv[2]);
-	log.sink = fopen(argv[3], "w");
-	if (!log.sink)
-		err(1, "%s", argv[3]);
-	log.step = MAX(log_number(argv[4]), 1u);
-	set_up(&log, argv + 5, argc - 5);
+	set_up(&log, job);
 	run(&log);
 	printf("%u records are acknowledged; %u were appended in %ld ms\n", log.acknowledged, log.records,
 	       log.done - log.begun);
 	leave(&log);
-	return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# demo-replicas.sh [RECORDS]: a log with copies at three targets survives the loss of any one.
+# demo.sh [RECORDS]: a log with copies at three targets survives the loss of any one.
 #
 #	initiator                                      three targets, each a guest with an NVDIMM
 #	remote-log-replicate  ---- Soft-RoCE ---->  remote-log-target
@@ -13,11 +13,11 @@
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
+root=$(readlink -f "$here/../../..")
 # shellcheck source=selftests/examples/demo-steps.sh
-. "$here/demo-steps.sh"
-# shellcheck source=selftests/examples/replicas-guests.sh
-. "$here/replicas-guests.sh"
+. "$here/../demo-steps.sh"
+# shellcheck source=selftests/examples/replicas/guests.sh
+. "$here/guests.sh"
 targets=3
 measured=500
 
@@ -25,7 +25,7 @@ check_input() {
 	local lines
 	lines=$(lines_of_text)
 	records=${1:-$lines}
-	want_number "$records" "demo-replicas.sh [RECORDS]"
+	want_number "$records" "demo.sh [RECORDS]"
 	((records >= 10000 && records <= lines)) ||
 		die "$records records? 10000 at least, for guests have to boot meanwhile; and $text has $lines lines"
 	want_programs remote-log-target remote-log-replicate remote-log-check-replicas
@@ -112,7 +112,7 @@ measure() {
 # On the host
 
 # in_guest FUNCTION: of this file, the initiator's command
-in_guest() { printf '%q in-guest %q %q %q %q' "$here/demo-replicas.sh" "$1" "$work" "$records" "$text"; }
+in_guest() { printf '%q in-guest %q %q %q %q' "$here/demo.sh" "$1" "$work" "$records" "$text"; }
 
 report() {
 	local all one holds what n=0
@@ -134,7 +134,7 @@ report() {
 	echo "The guests ran on QEMU's accelerator $(accelerator append)."
 	echo "They share this machine's CPUs, which machines of their own would not; and an emulator's time is not real"
 	echo "time.  Do not take anything here for a speed."
-	echo "Why nothing is missing: selftests/examples/remote-log-replicas.h"
+	echo "Why nothing is missing: selftests/examples/replicas/remote-log-replicas.h"
 	echo "All that was recorded: $folder"
 }
 

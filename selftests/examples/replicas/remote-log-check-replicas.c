@@ -11,10 +11,12 @@
  * killed remote-log-replicate was about to hand out, and does not count.  Says what each LOG holds;
  * exit status 0 if all is well, 1 if not.
  */
-#define main check_main
-#include "remote-log-check.c"
-#undef main
+#include <err.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 
+#include "remote-log-records.h"
 #include "remote-log-replicas.h"
 
 static __u32 count_lines(FILE *text)
@@ -48,7 +50,7 @@ static void check_majority(const struct log_header *const copies[], const char *
 	for (__u32 seq = 0; seq < acknowledged; seq++) {
 		const struct log_record *record = replicas_record(log, offset);
 
-		check_record(record, seq, offset, log->tail.bytes, text);
+		log_check_record(record, seq, offset, log->tail.bytes, text);
 		offset += log_record_size(record->length);
 	}
 }
