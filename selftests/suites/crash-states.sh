@@ -16,6 +16,8 @@ root=$(readlink -f "$here/../..")
 . "$here/../ktap.sh"
 # shellcheck source=qemu-scripts/run-folder.sh
 . "$root/qemu-scripts/run-folder.sh"
+# shellcheck source=selftests/mutants.sh
+. "$here/../mutants.sh"
 PATH=$root/build/selftests:$PATH
 
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
@@ -47,21 +49,22 @@ so_it_does_with_sanitizers() {
 }
 
 each_break_of_the_engine_is_noticed() {
-	local mutant found
-	local -i n=0
-	for mutant in "$root"/qemu-scripts/crash/mutants/*.patch; do
+	local name pattern found
+	mutant_files=("$root"/qemu-scripts/crash/mutants/*)
+	for name in $(mutants_in "${mutant_files[@]}"); do
 		rm -rf "$work/tree" "$work/mutant"
 		mkdir -p "$work/tree/qemu-scripts" "$work/tree/selftests"
 		cp -r "$root/qemu-scripts/crash" "$work/tree/qemu-scripts"
 		cp -r "$here"/../{rdma,verbs} "$work/tree/selftests"
-		patch -s -p1 -d "$work/tree/qemu-scripts/crash" <"$mutant" || fail "$mutant does not apply"
+		mutant "$name" | patch -s -p1 -d "$work/tree/qemu-scripts/crash" || fail "$name does not apply"
 		build "$work/mutant" -O1 crash-test
-		"$work/mutant/crash-test" >"$work/out" 2>&1 && fail "nobody notices ${mutant##*/}"
-		found=$(grep -m 1 '^not ok' "$work/out") || fail "${mutant##*/}: $(<"$work/out")"
-		echo "# ${mutant##*/}: $found"
-		n+=1
+		"$work/mutant/crash-test" >"$work/out" 2>&1 || true
+		pattern=$(header Case "$name")
+		found=$(sed -n 's/^not ok [0-9]* //p' "$work/out" | first_of "${pattern:?"$name has no Case"}") ||
+			fail "$name: $pattern does not notice: $(<"$work/out")"
+		echo "# $name: $found"
 	done
-	((n >= 4)) || fail "only $n mutants"
+	[[ -n ${found-} ]] || fail "there are no mutants"
 }
 
 damaged_recordings_are_borne() {
