@@ -227,10 +227,10 @@ stock-rdma-core: $(RDMA_TREE)/.git
 	$(LOCKED) $(STOCK_RDMA) scripts/build-rdma-core $(STOCK_RDMA)
 
 .PHONY: docs
-docs: $(KERNEL_TREE)/.git ## build/docs: Documentation/ as HTML
+docs: ## build/docs: Documentation/ as HTML; with the API of the kernel if its tree is there
 	@scripts/deps check docs
 	@KERNEL_TREE=$(CURDIR)/$(KERNEL_TREE) PYTHONDONTWRITEBYTECODE=1 \
-		sphinx-build -q -W --keep-going -d build/docs/.doctrees Documentation build/docs
+		sphinx-build -q -W --keep-going -d build/doctrees Documentation build/docs
 	@echo build/docs/index.html
 
 .PHONY: export

@@ -1,31 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0
 # For Sphinx: `make docs`.  The kernel API is taken from the comments in the patched tree, by the
-# kernel's own extension.
+# kernel's own extension.  Without a tree that section has no content.
 import os
+import re
 import subprocess
 import sys
 
-tree = os.environ["KERNEL_TREE"]
-sys.path.insert(0, tree + "/Documentation/sphinx")
+from docutils.parsers.rst import Directive
 
+tree = os.environ.get("KERNEL_TREE", "")
 project = "Memory Placement Extensions for Soft-RoCE"
-extensions = ["kerneldoc"]
-kerneldoc_srctree = tree
-kerneldoc_bin = tree + "/scripts/kernel-doc"
-# 1 would tell of all faults in the comments of the headers, which are mostly not ours
-kerneldoc_verbosity = 0
+extensions = []
+if os.path.exists(tree + "/scripts/kernel-doc"):
+    sys.path.insert(0, tree + "/Documentation/sphinx")
+    extensions = ["kerneldoc"]
+    kerneldoc_srctree = tree
+    kerneldoc_bin = tree + "/scripts/kernel-doc"
+    # 1 would tell of all faults in the comments of the headers, which are mostly not ours
+    kerneldoc_verbosity = 0
 html_theme = "classic"
 html_theme_options = {"body_max_width": "60em"}
 highlight_language = "none"
 
 
-def put_records(app, name, source):
-    """Put the records of kernel/fixes into the page that asks for them"""
-    if "\n.. @FIXES " in source[0]:
+class NoKernelDoc(Directive):
+    """Stands for kernel-doc where there is no tree"""
+    required_arguments = 1  # the file
+    option_spec = {"identifiers": str}
+
+    def run(self):
+        return []
+
+
+def put_page(app, name, source):
+    """Put the page that a file names in its place, with the records of kernel/fixes"""
+    named = re.search(r"^\.\. @PAGE (.*)@$", source[0], re.M)
+    if named:
         app.env.note_reread()
-        fill = ["scripts/fixes", "fill", f"Documentation/{name}.rst"]
-        source[0] = subprocess.check_output(fill, cwd=os.path.dirname(app.srcdir), text=True)
+        top = os.path.dirname(app.srcdir)
+        source[0] = subprocess.check_output(["scripts/fixes", "fill", named[1]], cwd=top, text=True)
 
 
 def setup(app):
-    app.connect("source-read", put_records)
+    app.connect("source-read", put_page)
+    if not extensions:
+        app.add_directive("kernel-doc", NoKernelDoc)

@@ -2,7 +2,7 @@
 /*
  * Makes the states that a power failure may leave in the persistent memory of a target, from what the
  * lab recorded of a run, and runs the user's checker on them.  `crash-states --help` shows the usage;
- * Documentation/crash-model.rst is the model.
+ * "What a power failure may leave" in Documentation/crash-states.rst is the model.
  *
  *	capture.c	the packets of a capture
  *	memory.c	what was registered

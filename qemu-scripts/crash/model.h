@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a power failure may leave of a history: the model of Documentation/crash-model.rst.
+ * What a power failure may leave of a history: the model of Documentation/crash-states.rst.
  *
  * A cut is a frame of the target's capture: the power fails after that frame.  A state of a cut says
  * for each word which of its values is left.  Between two answers to persistent FLUSHes a later cut

@@ -72,7 +72,7 @@ Options of the run:
                       same NVDIMM, and ends when it is ready)
   --kill-server=lose[:SEED]
                       also leave in the server's NVDIMM only what a power failure
-                      may leave: Documentation/crash-model.rst (a pair needs
+                      may leave: Documentation/crash-states.rst (a pair needs
                       --server-pmem FILE:SIZE).  SEED (by chance, if not given) decides
                       what: for the B-th boot of the N-th server it is
                       SEED + 8 (B - 1) + N - 1, as printed.  It repeats the losses of

@@ -84,7 +84,7 @@ report() {
 	echo
 	echo "The guests ran on QEMU's accelerator $(accelerator append)."
 	echo "An emulator's time is not real time: do not take anything here for a speed."
-	echo "What a power failure may take: Documentation/crash-model.rst.  What else it might have left here:"
+	echo "What else a power failure might have left here:"
 	echo "qemu-scripts/crash-states $(echo "$folder"/*-append) -- CHECKER; Documentation/crash-states.rst has a checker."
 	echo "All that was recorded: $folder"
 }

@@ -8,6 +8,8 @@
 #	long		takes too long, or is what runs this suite
 #	terminal	wants someone at a terminal
 #
+# A block of code, ``.. code-block:: c``, has what stands in the file that the comment before it names:  .. from FILE
+#
 # A block of the class "output" has lines that the commands before it print, each at least in part.  The
 # blocks run in order: one may look at what the one before has left in build/out/latest.
 
@@ -70,7 +72,7 @@ expect_output() {
 	done < <(content "$1" | grep .)
 }
 
-# The case for the N-th block: its commands, and the output behind it if there is some.
+# The case for the N-th block: its commands, and the output after it if there is some.
 check_block() {
 	local -a now next
 	read -ra now < <(blocks | sed -n "$1p")
@@ -79,7 +81,43 @@ check_block() {
 	[[ ${next[0]-} != output ]] || expect_output "${next[1]}"
 }
 
+# listings: "FILE:LINE SOURCE" of each block of code; SOURCE is what the comment before it names, or "nothing"
+listings() {
+	awk '
+		/^\.\. code-block:: c$/ { print FILENAME ":" FNR, source == "" ? "nothing" : source }
+		{ source = /^\.\. from / ? $3 : "" }
+	' "${documents[@]}"
+}
+
 documents_build_without_a_warning() { make -C "$root" docs; }
+
+documents_build_without_a_kernel_tree() {
+	KERNEL_TREE='' PYTHONDONTWRITEBYTECODE=1 sphinx-build -q -W --keep-going -d "$work/doctrees" \
+		"$root/Documentation" "$work/site"
+}
+
+code_is_that_of_the_examples() {
+	local at source code n=0
+	while read -r at source; do
+		[[ -f $root/$source ]] || fail "${at#"$root"/}: name the source of this code in a comment before it: .. from FILE"
+		code=$(content "$at")
+		[[ $(expand "$root/$source") == *$'\n'"$code"$'\n'* ]] || fail "${at#"$root"/}: this is not in $source: copy it again"
+		n=$((n + 1))
+	done < <(listings)
+	((n)) || fail "no page has code"
+}
+
+# The kernel's documentation has some of the pages only.
+pages_for_the_kernel_lead_to_no_others() {
+	local page to pages
+	pages=$("$root/scripts/kernel-pages")
+	for page in $pages; do
+		# shellcheck disable=SC2016 # backquotes as the pages have them
+		while read -r to; do
+			grep -qxF "$to.rst" <<<"$pages" || fail "Documentation/$page leads to $to, which the kernel does not get"
+		done < <(grep -oP ':doc:`\K[^`]*' "$root/Documentation/$page" || true)
+	done
+}
 
 every_block_is_marked() {
 	local class at
@@ -95,12 +133,19 @@ every_block_is_marked() {
 every_suite_is_described() {
 	local suite
 	while read -r suite; do
-		grep -q "^$suite  " "$root/Documentation/testing.rst" || fail "Documentation/testing.rst does not name the suite $suite"
+		grep -q "^| $suite |" "$root/selftests/README.md" || fail "selftests/README.md does not name the suite $suite"
 	done < <(sed -n '/^suites=(/,/^)/s/^\t"\([a-z-]*\).*/\1/p' "$here/../run-tests")
 }
 
 # shellcheck disable=SC2034 # for run_suite
-cases=(documents_build_without_a_warning every_block_is_marked every_suite_is_described)
+cases=(
+	documents_build_without_a_warning
+	documents_build_without_a_kernel_tree
+	code_is_that_of_the_examples
+	pages_for_the_kernel_lead_to_no_others
+	every_block_is_marked
+	every_suite_is_described
+)
 n=0
 while read -r class at; do
 	n=$((n + 1))
