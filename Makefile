@@ -52,9 +52,15 @@ help:
 	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  V=1: all output"
 	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=: own sources"
 
-.PHONY: deps
-deps: ## install the Debian packages needed (the only step for root)
-	@scripts/deps
+.PHONY: deps deps-check deps-lab
+deps: ## install the Debian packages that demo and tests need (the only step for root)
+deps-check: ## install those that the checks and rdma-core's manual pages need besides
+deps-lab: ## install only those of the lab
+deps deps-check deps-lab:
+	@scripts/deps install $(deps_set_of_$@)
+deps_set_of_deps       := tests
+deps_set_of_deps-check := checks
+deps_set_of_deps-lab   := lab
 
 .PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2
 fetch: fetch-linux fetch-rdma-core fetch-iproute2 ## fetch the sources into the cache, and verify their checksums
