@@ -29,7 +29,7 @@ static bool is_selected(struct selection *selection, const char *name)
 	return !*selection->patterns;
 }
 
-void for_each_case(struct selection selection, case_fn fn)
+void walk_cases(struct selection selection, case_fn fn)
 {
 	static struct __fixture_variant_metadata no_row = { .name = "" };
 	struct __fixture_variant_metadata *row;
@@ -37,14 +37,16 @@ void for_each_case(struct selection selection, case_fn fn)
 	struct __test_metadata *test;
 	char name[NAME_LEN];
 
-	for (fixture = __fixture_list; fixture; fixture = fixture->next)
-		for (row = fixture->variant ?: &no_row; row; row = row->next)
+	for (fixture = __fixture_list; fixture; fixture = fixture->next) {
+		for (row = fixture->variant ?: &no_row; row; row = row->next) {
 			for (test = fixture->tests; test; test = test->next) {
 				snprintf(name, sizeof(name), "%s%s%s.%s", fixture->name,
 					 row->name[0] ? "." : "", row->name, test->name);
 				if (is_selected(&selection, name))
 					fn(fixture, row, test, name);
 			}
+		}
+	}
 	if (selection.after)
 		errx(1, "there is no case \"%s\" to start behind; see --list", selection.after);
 }
@@ -60,12 +62,12 @@ static void count_case(struct __fixture_metadata *fixture __attribute__((unused)
 /* A pattern that matches nothing is a mistake. */
 static void check_patterns(char **patterns)
 {
-	char *one[] = { NULL, NULL };
+	char *one[2] = { };
 
 	for (; *patterns; patterns++) {
 		one[0] = *patterns;
 		cases_selected = 0;
-		for_each_case((struct selection) { .patterns = one }, count_case);
+		walk_cases((struct selection) { .patterns = one }, count_case);
 		if (!cases_selected)
 			errx(2, "no case matches \"%s\"; see --list", *patterns);
 	}
@@ -101,10 +103,11 @@ void run_cases(struct selection selection)
 		exit(KSFT_SKIP);
 	}
 	check_patterns(selection.patterns);
-	for_each_case(selection, count_case);
+	walk_cases(selection, count_case);
 	ksft_set_plan(cases_selected + CASES_LACKING);
-	for_each_case(selection, run_case);
+	walk_cases(selection, run_case);
 	if (CASES_LACKING)
-		ksft_test_result_skip("requester: built with a libibverbs without ibv_wr_flush()\n");
+		ksft_test_result_skip("requester: built with a libibverbs without %s\n",
+				      "ibv_wr_flush()");
 	ksft_finished();
 }

@@ -20,7 +20,7 @@ typedef void (*case_fn)(struct __fixture_metadata *fixture,
 			struct __fixture_variant_metadata *row, struct __test_metadata *test,
 			const char *name);
 
-void for_each_case(struct selection selection, case_fn fn);
+void walk_cases(struct selection selection, case_fn fn);
 
 /* Those that match, as KTAP.  Does not return. */
 void run_cases(struct selection selection);

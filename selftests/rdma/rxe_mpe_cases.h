@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the cases of rxe_mpe_conformance are written with: the harness, and a line of documentation for each.
+ * What the cases of rxe_mpe_conformance are written with: the harness, and a line of documentation
+ * for each.
  */
 #ifndef RXE_MPE_CASES_H
 #define RXE_MPE_CASES_H
@@ -18,16 +19,19 @@
 #define REGION		ROCE_FETH_SEL_MR
 
 /*
- * Each case is a test of a fixture, multiplied by the fixture's rows if it has any.  Tests and
- * rows say what they prove and which rule of the protocol demands it; `rxe_mpe_conformance --list` prints
- * that.  The number before a rule tells where it belongs: 1 wire format, 2 user API, 3 order, credits
- * and completion, 4 duplicates and retransmission, 5 rights, ranges and answers to bad requests.
+ * Each case is a test of a fixture, multiplied by the fixture's rows if it has any.  Tests and rows
+ * say what they prove and which rule of the protocol demands it; `rxe_mpe_conformance --list`
+ * prints that.  The number before a rule tells where it belongs: 1 wire format, 2 user API, 3
+ * order, credits and completion, 4 duplicates and retransmission, 5 rights, ranges and answers to
+ * bad requests.
  */
 struct case_doc {
 	const char *name;	/* FIXTURE.TEST or FIXTURE.ROW */
 	const char *rule;
 	const char *proves;
 };
+
+extern const struct case_doc *const __start_case_docs[], *const __stop_case_docs[];
 
 #define CASE_DOC(fixture, part, rule_, proves_)						\
 	static const struct case_doc doc_##fixture##_##part = {				\
@@ -63,8 +67,8 @@ struct case_doc {
 #define SKIP_CASE(reason)	SKIP(_exit(EXIT_SKIPPED), reason)
 
 /*
- * For what the series for Linux 6.1 does and no standard asks for. Its counters tell whether it is there; other kernels
- * are right without it.
+ * For what the series for Linux 6.1 does and no standard asks for. Its counters tell whether it is
+ * there; other kernels are right without it.
  */
 #define NEED_SERIES(reason)									\
 	do {											\
@@ -73,7 +77,8 @@ struct case_doc {
 	} while (0)
 #define NEED_COUNTERS()		NEED_SERIES("this kernel does not count FLUSH and ATOMIC WRITE")
 #define NEED_SAVED_ACKS()	NEED_SERIES("this kernel asks for an ACK of each WRITE")
-#define NEED_OUR_ANSWER()	NEED_SERIES("the standard leaves it open, and this kernel answers otherwise")
+#define NEED_OUR_ANSWER()	\
+	NEED_SERIES("the standard leaves it open, and this kernel answers otherwise")
 
 /* What the peer wants, to be compared with: */
 const char *wanted_words(const struct packet *want, char words[WORDS_LEN]);

@@ -11,8 +11,8 @@
  *	--ipv6		between IPv6 addresses, not IPv4
  *	--vlan ID	tagged: 1 to 4094
  *	--mtu BYTES	path MTU: 256, 512, 1024 (without this option), 2048 or 4096
- *	--legacy-icrc	be a peer like Linux 6.2 to 7.3: send FLUSH with their ICRC, take no other. The
- *			kernel has to find that out, on each QP; no switch tells it.
+ *	--legacy-icrc	be a peer like Linux 6.2 to 7.3: send FLUSH with their ICRC, take no other.
+ *			The kernel has to find that out, on each QP; no switch tells it.
  *	--after CASE	start behind this case, say because it took the kernel down
  *
  * KSFT_TIMEOUT_SCALE=N in the environment makes all deadlines N times longer. Exit status: 0 all
@@ -23,8 +23,6 @@
 #include <sched.h>
 
 #include "rxe_mpe_case_runner.h"
-
-extern const struct case_doc *const __start_case_docs[], *const __stop_case_docs[];
 
 static const struct case_doc *find_doc(const char *fixture, const char *part)
 {
@@ -62,7 +60,8 @@ static void stay_on_one_cpu(void)
 		err(1, "staying on CPU 0");
 }
 
-static unsigned int number(const char *words, unsigned int min, unsigned int max, const char *what)
+static unsigned int parse_number(const char *words, unsigned int min, unsigned int max,
+				 const char *what)
 {
 	unsigned long value;
 	char *end;
@@ -75,12 +74,16 @@ static unsigned int number(const char *words, unsigned int min, unsigned int max
 
 static unsigned int path_mtu(const char *words)
 {
-	unsigned int mtu = number(words, 256, MAX_MTU, "--mtu");
+	unsigned int mtu = parse_number(words, 256, MAX_MTU, "--mtu");
 
 	if (mtu & (mtu - 1))
 		errx(2, "--mtu wants 256, 512, 1024, 2048 or 4096, not %u", mtu);
 	return mtu;
 }
+
+static const char usage[] =
+	"usage: rxe_mpe_conformance [--list] [--legacy-icrc] [--ipv6] [--vlan ID]\n"
+	"                           [--mtu BYTES] [--after CASE] [PATTERN]...";
 
 int main(int argc, char **argv)
 {
@@ -107,16 +110,15 @@ int main(int argc, char **argv)
 		else if (option == '6')
 			peer_link.ipv6 = true;
 		else if (option == 'v')
-			peer_link.vlan = number(optarg, 1, 4094, "--vlan");
+			peer_link.vlan = parse_number(optarg, 1, 4094, "--vlan");
 		else if (option == 'm')
 			peer_link.mtu = path_mtu(optarg);
 		else
-			errx(2, "usage: rxe_mpe_conformance [--list] [--legacy-icrc] [--ipv6] [--vlan ID] "
-				"[--mtu BYTES] [--after CASE] [PATTERN]...");
+			errx(2, "%s", usage);
 	}
 	selection.patterns = argv + optind;
 	if (list) {
-		for_each_case(selection, list_case);
+		walk_cases(selection, list_case);
 		return 0;
 	}
 	stay_on_one_cpu();

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # rxe_mpe_conformance.sh [ARG...]
-# FLUSH and ATOMIC WRITE of rdma_rxe on the wire: runs rxe_mpe_conformance (see there) with these arguments, or skips
-# and says what is missing.
+# FLUSH and ATOMIC WRITE of rdma_rxe on the wire: runs rxe_mpe_conformance (see there) with these
+# arguments, or skips and says what is missing.
 
 KSFT_SKIP=4
 program=$(dirname "$0")/rxe_mpe_conformance
+packages="libibverbs-dev or rdma-core-devel"
 
 skip()
 {
@@ -20,7 +21,9 @@ for tool in ip rdma tc; do
 	type -P $tool >/dev/null || skip "no program '$tool': install iproute2"
 done
 # Both may be built in, where there may be no modules at all.
-modprobe -q -a rdma_rxe ib_uverbs || grep -qw rxe_newlink /proc/kallsyms || skip "no rdma_rxe: set CONFIG_RDMA_RXE"
-[[ -x $program ]] || skip "rxe_mpe_conformance was not built: install libibverbs-dev or rdma-core-devel, build again"
+modprobe -q -a rdma_rxe ib_uverbs || grep -qw rxe_newlink /proc/kallsyms ||
+	skip "no rdma_rxe: set CONFIG_RDMA_RXE"
+[[ -x $program ]] ||
+	skip "rxe_mpe_conformance was not built: install $packages, build again"
 
 exec "$program" "$@"

@@ -53,7 +53,7 @@ static struct ibv_context *open_device(void)
 	return context;
 }
 
-static struct ibv_device_attr_ex capabilities(void)
+static struct ibv_device_attr_ex query_device(void)
 {
 	struct ibv_context *context = open_device();
 	struct ibv_device_attr_ex attr;
@@ -64,7 +64,10 @@ static struct ibv_device_attr_ex capabilities(void)
 	return attr;
 }
 
-/* Of device_cap_flags_ex: enum ib_uverbs_device_cap_flags, which may be older in the system's headers. */
+/*
+ * Of device_cap_flags_ex: enum ib_uverbs_device_cap_flags, which may be older in the system's
+ * headers.
+ */
 #define CAP_FLUSH_GLOBAL	(1ull << 38)
 #define CAP_ATOMIC_WRITE	(1ull << 40)
 
@@ -72,12 +75,12 @@ bool rxe_offers_verbs(void)
 {
 	const __u64 wanted = CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
 
-	return (capabilities().device_cap_flags_ex & wanted) == wanted;
+	return (query_device().device_cap_flags_ex & wanted) == wanted;
 }
 
 bool rxe_has_odp(void)
 {
-	return capabilities().odp_caps.general_caps & IBV_ODP_SUPPORT;
+	return query_device().odp_caps.general_caps & IBV_ODP_SUPPORT;
 }
 
 bool rxe_has_pmem(void)
@@ -141,21 +144,22 @@ void rxe_close(struct rxe_end *end)
 
 __u8 *rxe_map_pieces(size_t len)
 {
-	__u8 *memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	__u8 *memory = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			    -1, 0);
 	int piece = memfd_create("piece", MFD_CLOEXEC);
 	size_t at;
 
 	if (memory == MAP_FAILED || piece < 0 || ftruncate(piece, RXE_PIECE))
 		err(1, "a piece of memory");
 	for (at = 0; at < len; at += RXE_PIECE)
-		if (mmap(memory + at, RXE_PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, piece,
-			 0) == MAP_FAILED)
+		if (mmap(memory + at, RXE_PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 piece, 0) == MAP_FAILED)
 			err(1, "mapping it at %zu MiB", at >> 20);
 	close(piece);
 	memset(memory, 0, RXE_PIECE);
 	/* A read maps what is around it, too.  Registration would map each page by itself. */
 	for (at = 0; at < len; at += FAULT_AROUND)
-		(void)*(volatile __u8 *)(memory + at);
+		__atomic_load_n(memory + at, __ATOMIC_RELAXED);
 	return memory;
 }
 
@@ -170,15 +174,26 @@ struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsign
 
 /* UVERBS_METHOD_REG_MR and its attributes; older headers of the kernel have no names for them. */
 #define METHOD_REG_MR	5
-enum { REG_MR_HANDLE, REG_MR_PD, REG_MR_IOVA = 3, REG_MR_ADDR, REG_MR_LENGTH, REG_MR_ACCESS, REG_MR_LKEY = 9, REG_MR_RKEY };
+enum {
+	REG_MR_HANDLE	= 0,
+	REG_MR_PD	= 1,
+	REG_MR_IOVA	= 3,
+	REG_MR_ADDR	= 4,
+	REG_MR_LENGTH	= 5,
+	REG_MR_ACCESS	= 6,
+	REG_MR_LKEY	= 9,
+	REG_MR_RKEY	= 10,
+};
 
 static struct ib_uverbs_attr reg_mr_attr(__u16 id, __u16 len, __u64 data)
 {
-	return (struct ib_uverbs_attr) { .attr_id = id, .len = len, .flags = UVERBS_ATTR_F_MANDATORY, .data = data };
+	return (struct ib_uverbs_attr) {
+		.attr_id = id, .len = len, .flags = UVERBS_ATTR_F_MANDATORY, .data = data,
+	};
 }
 
-bool rxe_reg_mr_by_method(struct rxe_end *end, size_t offset, size_t len, unsigned int access, __u32 *lkey,
-			  __u32 *rkey)
+bool rxe_reg_mr_by_method(struct rxe_end *end, size_t offset, size_t len, unsigned int access,
+			  __u32 *lkey, __u32 *rkey)
 {
 	const __u64 addr = (uintptr_t)end->memory + offset;
 	struct {
@@ -186,8 +201,8 @@ bool rxe_reg_mr_by_method(struct rxe_end *end, size_t offset, size_t len, unsign
 		struct ib_uverbs_attr attrs[8];
 	} cmd = {
 		.hdr = {
-			.length = sizeof(cmd), .object_id = UVERBS_OBJECT_MR, .method_id = METHOD_REG_MR,
-			.num_attrs = 8, .driver_id = RDMA_DRIVER_RXE,
+			.length = sizeof(cmd), .object_id = UVERBS_OBJECT_MR,
+			.method_id = METHOD_REG_MR, .num_attrs = 8, .driver_id = RDMA_DRIVER_RXE,
 		},
 		.attrs = {
 			reg_mr_attr(REG_MR_HANDLE, 0, 0),
@@ -445,8 +460,8 @@ struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type)
 	return mw;
 }
 
-static bool bind_mw_as(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, __u32 rkey, struct ibv_mr *mr,
-		       __u64 addr, size_t len, unsigned int access)
+static bool bind_mw_as(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, __u32 rkey,
+		       struct ibv_mr *mr, __u64 addr, size_t len, unsigned int access)
 {
 	const struct ibv_mw_bind_info info = { mr, addr, len, access };
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
@@ -550,7 +565,10 @@ unsigned long long rxe_counter(const char *name)
 	char path[128];
 	FILE *file;
 
-	/* The kernel answers with what it has read last, if that was less than this, or than a tick, ago. */
+	/*
+	 * The kernel answers with what it has read last, if that was less than this, or than a
+	 * tick, ago.
+	 */
 	write_word(COUNTERS "lifespan", "0");
 	poll(NULL, 0, LONGEST_TICK_MS);
 	snprintf(path, sizeof(path), COUNTERS "%s", name);

@@ -46,15 +46,15 @@ struct rxe_end {
 };
 
 /*
- * @len bytes, a multiple of RXE_PIECE: one piece of memory, again and again.  So a long region needs no more than that,
- * and what is stored at one place is then seen at all of them.
+ * @len bytes, a multiple of RXE_PIECE: one piece of memory, again and again.  So a long region
+ * needs no more than that, and what is stored at one place is then seen at all of them.
  */
 #define RXE_PIECE	(2ul << 20)
 __u8 *rxe_map_pieces(size_t len);
 
 struct rxe_qp {
 	struct ibv_qp	*qp;
-	__u32	peer_qpn;
+	__u32		peer_qpn;
 };
 
 /* As in struct ibv_qp_attr; RXE_QP_DEFAULT allows and has everything, and never times out. */
@@ -66,8 +66,8 @@ struct rxe_qp_config {
 	unsigned int		resources;	/* max_dest_rd_atomic */
 	unsigned int		depth;		/* max_rd_atomic */
 	unsigned int		mtu;		/* 0: that of the link */
-	__u32		peer_psn;	/* the first that the peer will use */
-	__u32		own_psn;
+	__u32			peer_psn;	/* the first that the peer will use */
+	__u32			own_psn;
 	unsigned int		timeout;
 	unsigned int		retries;
 	unsigned int		rnr_retries;
@@ -95,18 +95,21 @@ extern bool rxe_on_demand;
 struct ibv_mr *rxe_reg_mr(struct rxe_end *end, size_t offset, size_t len, unsigned int access);
 
 /*
- * The same by UVERBS_METHOD_REG_MR: the keys.  False: refused, see errno; EPROTONOSUPPORT is a kernel without it.
- * It goes with the context.
+ * The same by UVERBS_METHOD_REG_MR: the keys.  False: refused, see errno; EPROTONOSUPPORT is a
+ * kernel without it. It goes with the context.
  */
-bool rxe_reg_mr_by_method(struct rxe_end *end, size_t offset, size_t len, unsigned int access, __u32 *lkey,
-			  __u32 *rkey);
+bool rxe_reg_mr_by_method(struct rxe_end *end, size_t offset, size_t len, unsigned int access,
+			  __u32 *lkey, __u32 *rkey);
 
 void rxe_make_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
 /* One that @config has left in RESET or INIT: on to RTS. */
 void rxe_finish_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
 /* Through RESET to a new QP of the peer; @config is as before but for PSNs and the like. */
 void rxe_reconnect_qp(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp);
-/* Two that are connected with each other, and not with the peer; the second's PSNs are the first's, crossed. */
+/*
+ * Two that are connected with each other, and not with the peer; the second's PSNs are the first's,
+ * crossed.
+ */
 void rxe_make_pair(struct rxe_end *end, const struct rxe_qp_config *both, struct rxe_qp pair[2]);
 void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp);
@@ -121,8 +124,8 @@ void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len);
 
 struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type);
 /*
- * Bind @mw to @len bytes of @mr from @addr on, by @qp, to which a window of type 2 then belongs.  False: refused, and
- * @qp is in error.
+ * Bind @mw to @len bytes of @mr from @addr on, by @qp, to which a window of type 2 then belongs.
+ * False: refused, and @qp is in error.
  */
 bool rxe_try_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr,
 		     __u64 addr, size_t len, unsigned int access);

@@ -36,8 +36,8 @@ struct peer_link peer_link = { .mtu = 1024 };
  */
 static const char link_up[] =
 	"set -e\n"
-	"ip link add rxe_end mtu $mtu address 02:00:00:00:00:01 type veth peer"
-	" name raw_end mtu $mtu address 02:00:00:00:00:02\n"
+	"ip link add rxe_end mtu $mtu address 02:00:00:00:00:01 type veth peer \\\n"
+	"	name raw_end mtu $mtu address 02:00:00:00:00:02\n"
 	"for dev in rxe_end raw_end; do echo 1 >/sys/class/net/$dev/queues/rx-0/rps_cpus; done\n"
 	"ip link set raw_end netns $namespace\n"
 	"ip link set rxe_end up\n"
@@ -46,7 +46,8 @@ static const char link_up[] =
 	"ip addr add 198.18.0.1/30 dev $rxe\n"
 	"ip neigh add 198.18.0.2 lladdr 02:00:00:00:00:02 dev $rxe nud permanent\n"
 	"[ $ipv6 = 0 ] || ip addr add 2001:2::c612:1/64 dev $rxe nodad\n"
-	"[ $ipv6 = 0 ] || ip neigh add 2001:2::c612:2 lladdr 02:00:00:00:00:02 dev $rxe nud permanent";
+	"[ $ipv6 = 0 ] ||\n"
+	"	ip neigh add 2001:2::c612:2 lladdr 02:00:00:00:00:02 dev $rxe nud permanent";
 
 static const char peer_up[] =
 	"set -e\n"
@@ -62,7 +63,10 @@ static const char choke[] = "tc qdisc replace dev $rxe root pfifo limit 0";
 static const char loss[] = "tc qdisc replace dev $rxe root netem loss 100%";
 static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
 
-/* What the kernel sends at once, 129 packets of a QP for example, waits here: more than its backlog may hold. */
+/*
+ * What the kernel sends at once, 129 packets of a QP for example, waits here: more than its backlog
+ * may hold.
+ */
 #define PEER_BURST	(4 << 20)
 
 #define RC_OPCODES	0x20
@@ -211,7 +215,8 @@ static __u32 first_qpn, next_qpn;
 
 void peer_forget_qpns(void)
 {
-	first_qpn = next_qpn = (getpid() & 0xffff) << 8;
+	first_qpn = (getpid() & 0xffff) << 8;
+	next_qpn = first_qpn;
 }
 
 __u32 peer_new_qpn(void)
@@ -380,7 +385,10 @@ static __u8 *udp_at(struct wire *wire)
 	return (__u8 *)&wire->v4 + ip_header_len();
 }
 
-/* From the IP header to the ICRC, which is not counted, if there are @len bytes behind the UDP header. */
+/*
+ * From the IP header to the ICRC, which is not counted, if there are @len bytes behind the UDP
+ * header.
+ */
 static size_t ip_len(size_t len)
 {
 	return ip_header_len() + sizeof(struct udphdr) + len;

@@ -30,7 +30,10 @@ extern struct peer_link {
 #define MTU	((int)peer_link.mtu)
 #define MAX_MTU	4096
 
-/* A length in a row of cases: so many MTUs, 1 to 15, and so many bytes more; all other lengths are bytes. */
+/*
+ * A length in a row of cases: so many MTUs, 1 to 15, and so many bytes more; all other lengths are
+ * bytes.
+ */
 #define MTUS(n, bytes)	((n) << 16 | (bytes))
 static inline __u32 row_len(__u32 len)
 {
@@ -49,20 +52,20 @@ struct packet {
 	__u8		opcode;
 	__u8		pad;		/* bytes of it are sent, too */
 	bool		ack_req;
-	__u32	qpn;
-	__u32	psn;
+	__u32		qpn;
+	__u32		psn;
 	/* FETH */
-	__u32	placement;	/* ROCE_FETH_*: PLT and SEL in one */
+	__u32		placement;	/* ROCE_FETH_*: PLT and SEL in one */
 	/* RETH, AtomicETH */
-	__u64	va;
-	__u32	rkey;
-	__u32	dmalen;
-	__u64	swap_or_add;
-	__u64	compare;
+	__u64		va;
+	__u32		rkey;
+	__u32		dmalen;
+	__u64		swap_or_add;
+	__u64		compare;
 	/* AETH, AtomicAckETH */
 	__u8		syndrome;
-	__u32	msn;
-	__u64	orig;
+	__u32		msn;
+	__u64		orig;
 
 	size_t		payload_len;	/* without pad */
 	__u8		payload[PACKET_MAX_PAYLOAD];
@@ -79,7 +82,7 @@ struct frame {
 	size_t		len;		/* from the BTH to the ICRC, which is not counted */
 	enum icrc	icrc;		/* what to send; as received: never ICRC_OF_RUN */
 	__u32		source;		/* the last bytes of the address; 0: PEER_ADDR */
-	bool		options;	/* IPv4: the header has four bytes of options, which ask for nothing */
+	bool		options;	/* IPv4: four bytes of options, which ask for nothing */
 	bool		no_udp_len;	/* 0, which UDP takes for all of a packet of IPv6 */
 	union {
 		struct roce_bth	bth;
@@ -88,8 +91,8 @@ struct frame {
 };
 
 /*
- * The peer is as Linux 6.2 to 7.3 (--legacy-icrc): it sends FLUSH with the legacy ICRC, and takes no
- * other.  The kernel has to find that out.
+ * The peer is as Linux 6.2 to 7.3 (--legacy-icrc): it sends FLUSH with the legacy ICRC, and takes
+ * no other.  The kernel has to find that out.
  */
 extern bool peer_legacy_icrc;
 
@@ -124,8 +127,8 @@ void peer_send(const struct packet *packet);
 bool peer_recv_frame(struct frame *frame, unsigned int ms);
 
 /*
- * From now on what the kernel sends waits in its network device, but for one long packet.  The end of the
- * stall drops what waits; it does no harm where there is none.
+ * From now on what the kernel sends waits in its network device, but for one long packet.  The end
+ * of the stall drops what waits; it does no harm where there is none.
  */
 #define STALLED_BYTES	(MTU + MTU / 2 + 64)
 void peer_stall_link(void);

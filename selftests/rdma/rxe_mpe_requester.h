@@ -16,8 +16,8 @@
 #define REMOTE_DATA	0x1122334455667788ull	/* what it says is there */
 
 /*
- * As in struct ibv_qp_attr: 67 ms and 268 ms, and longer if the machine is slow.  The long one is for
- * cases that would mind if it ran out before the peer had its turn.
+ * As in struct ibv_qp_attr: 67 ms and 268 ms, and longer if the machine is slow.  The long one is
+ * for cases that would mind if it ran out before the peer had its turn.
  */
 #define SHORT_TIMEOUT	14
 #define LONG_TIMEOUT	16
@@ -30,7 +30,7 @@ struct wr {
 	__u32			len;
 	__u64			value;		/* ATOMIC WRITE */
 	unsigned int		flags;
-	bool			outside;	/* WRITE: from outside of the region, which cannot be sent */
+	bool			outside;	/* WRITE: outside of the region, not to be sent */
 };
 
 struct line {
@@ -77,7 +77,10 @@ void set_sge(struct client *client, struct ibv_qp_ex *qpx, __u32 len);
 void build_wr(struct client *client, struct ibv_qp_ex *qpx, const struct wr *wr);
 void fill_request(struct client *client, const struct wr *wr, struct packet *rq);
 
-/* A bind of a new window of type 2, which goes before the QPs that are there by now when all is closed. */
+/*
+ * A bind of a new window of type 2, which goes before the QPs that are there by now when all is
+ * closed.
+ */
 void build_bind(struct __test_metadata *_metadata, struct client *client, struct ibv_qp_ex *qpx);
 
 /* Add @wr to what is about to be posted: the request that the kernel owes the wire for it. */
@@ -109,8 +112,9 @@ void acknowledge(struct client *client, const struct packet *rq, __u8 syndrome);
 
 /*
  * Let the kernel be certain how the peer computes the ICRC of FLUSH: one is answered that was sent
- * in this form only.  From then on what is sent again is the same to the last byte.  One in the other
- * form is not there for the peer: it asks for what it misses, as if it had seen a request behind it.
+ * in this form only.  From then on what is sent again is the same to the last byte.  One in the
+ * other form is not there for the peer: it asks for what it misses, as if it had seen a request
+ * behind it.
  */
 void line_meet(struct client *client, struct line *line);
 
@@ -126,7 +130,10 @@ void expect_silence(struct __test_metadata *_metadata, struct client *client);
 /* The kernel sends @rq, @n of them, once more, byte for byte. */
 void expect_retransmission(struct __test_metadata *_metadata, const struct packet *rq, int n);
 
-/* The kernel sends @rq, all @n outstanding requests, once more; then they are answered, and succeed. */
+/*
+ * The kernel sends @rq, all @n outstanding requests, once more; then they are answered, and
+ * succeed.
+ */
 void expect_healing(struct __test_metadata *_metadata, struct client *client,
 		    const struct packet *rq, int n);
 
@@ -139,7 +146,7 @@ bool next_is_completion(struct __test_metadata *_metadata, struct client *client
 
 /* What an answer that is none does. */
 enum consequence {
-	ANSWER_IGNORED,	/* the request is sent again, as it was, and completed by its true response */
+	ANSWER_IGNORED,	/* the request is sent again as it was; the true response completes it */
 	ANSWER_IS_BAD,	/* it fails with BAD_RESP_ERR, and with it the QP */
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as requester: which of its packets ask for an acknowledgement.
+ * The kernel as requester: which of its packets ask for an acknowledgment.
  *
  * An unsignalled WRITE that another request follows need not ask: the answer to that request
  * acknowledges the WRITE, too.  Nothing may wait for ever because of it.
@@ -168,7 +168,7 @@ CASE(ack_request, after_time_out, "4 retransmission",
 PATIENT_FIXTURE(ack_request_last)
 
 CASE(ack_request_last, write, "3 acknowledge request",
-     "of two unsignalled WRITEs only the last one asks; its acknowledgement is for both")
+     "of two unsignalled WRITEs only the last one asks; its acknowledgment is for both")
 {
 	const struct wr wr[] = { unsignaled_write(), unsignaled_write() };
 	struct client *client = &self->client;
@@ -340,11 +340,14 @@ static bool expect_whether_asked(struct __test_metadata *_metadata, const struct
 }
 
 #define SERIES		200
-/* At 128 the requester would stop.  So it asks twice before that, and one acknowledgement may be lost. */
+/*
+ * At 128 the requester would stop.  So it asks twice before that, and one acknowledgment may be
+ * lost.
+ */
 #define MOST_UNASKED	40
 
 CASE(ack_request_end, long_series, "3 acknowledge request",
-     "200 unsignalled WRITEs ask now and then, a signalled one at their end asks, and completes, though half of the acknowledgements are lost")
+     "200 unsignalled WRITEs ask at times; a signalled one completes though half the ACKs are lost")
 {
 	struct client *client = &self->client;
 	struct wr wr[SERIES + 1];
@@ -380,7 +383,9 @@ CASE(ack_request_end, long_series, "3 acknowledge request",
 	}
 }
 
-/* The peer acknowledges the WRITE @rq where it is asked to, until there is a completion: so often. */
+/*
+ * The peer acknowledges the WRITE @rq where it is asked to, until there is a completion: so often.
+ */
 static int acknowledge_until_completion(struct __test_metadata *_metadata, struct client *client,
 					const struct packet *rq, struct ibv_wc *wc)
 {
@@ -417,7 +422,7 @@ CASE(ack_request_end, unsendable_behind_it, "3 acknowledge request",
 }
 
 CASE(ack_request_end, drained_before_the_next, "3 acknowledge request",
-     "SQD before what is behind the WRITE has a credit: the WRITE is asked for, the rest goes on in RTS")
+     "SQD before what follows the WRITE has a credit: the WRITE is asked for, RTS sends the rest")
 {
 	struct client *client = &self->client;
 	const struct wr wr[] = { wr_flush(), unsignaled_write(), wr_flush() };
@@ -438,7 +443,10 @@ CASE(ack_request_end, drained_before_the_next, "3 acknowledge request",
 	client->line.msn++;
 	if (asked)
 		acknowledge(client, &rq[1], 0x1f);
-	/* When the kernel asks for the WRITE by sending it again, it may send the FLUSH before it again. */
+	/*
+	 * When the kernel asks for the WRITE by sending it again, it may send the FLUSH before it
+	 * again.
+	 */
 	for (ms = 0; ms < ANSWER_MS; ms++) {
 		drained = rxe_wait_drained(&client->end, &client->line.qp, 0);
 		if (drained)

@@ -172,7 +172,10 @@ CASE(fetched, plain_ack, "3 completion",
 	EXPECT_EQ(0, memcmp(client->end.memory, data, wr.len));
 }
 
-/* The answers to a READ: its last response is the one with the last PSN, and brings the rest of the data. */
+/*
+ * The answers to a READ: its last response is the one with the last PSN, and brings the rest of the
+ * data.
+ */
 FIXTURE_VARIANT(misshapen) {
 	unsigned int len;
 	struct {
@@ -187,7 +190,8 @@ ROW(misshapen, first_of_one, "3 completion", "FIRST in the place of ONLY, with a
 	MTUS(1, 0), { { ROCE_RC_READ_RESPONSE_FIRST, MTUS(1, 0) } } };
 ROW(misshapen, empty_first_of_one, "3 completion", "FIRST in the place of ONLY, empty") {
 	MTUS(1, 0), { { ROCE_RC_READ_RESPONSE_FIRST, 0 } } };
-ROW(misshapen, middle_as_last, "3 completion", "MIDDLE in the place of LAST, with all of the data") {
+ROW(misshapen, middle_as_last, "3 completion",
+    "MIDDLE in the place of LAST, with all of the data") {
 	MTUS(3, 0), { { ROCE_RC_READ_RESPONSE_FIRST, MTUS(1, 0) },
 		      { ROCE_RC_READ_RESPONSE_MIDDLE, MTUS(1, 0) },
 		      { ROCE_RC_READ_RESPONSE_MIDDLE, MTUS(1, 0) } } };
@@ -435,7 +439,7 @@ CASE(posted, response_covers_earlier_write, "3 completion",
 }
 
 CASE(posted, earlier_ack_is_not_its_own, "3 completion",
-     "the acknowledgement of the WRITE before it completes that only")
+     "the acknowledgment of the WRITE before it completes that only")
 {
 	struct client *client = &self->client;
 	struct packet write = post_and_expect(_metadata, client, wr_write());
@@ -467,7 +471,7 @@ CASE(posted, response_again, "3 completion",
 }
 
 CASE(posted, later_ack, "3 completion",
-     "the acknowledgement of a WRITE behind it says nothing about it: sent again, both complete")
+     "the acknowledgment of a WRITE behind it says nothing about it: sent again, both complete")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -662,8 +666,10 @@ FIXTURE_TEARDOWN(told_request)
 }
 
 ROW(told_request, flush_range, "counters", "FLUSH of a range") { wr_flush, "flush_sent" };
-ROW(told_request, flush_region, "counters", "FLUSH of the whole region") { wr_flush_region, "flush_sent" };
-ROW(told_request, atomic_write, "counters", "ATOMIC WRITE") { wr_atomic_write, "atomic_write_sent" };
+ROW(told_request, flush_region, "counters", "FLUSH of the whole region") {
+	wr_flush_region, "flush_sent" };
+ROW(told_request, atomic_write, "counters", "ATOMIC WRITE") {
+	wr_atomic_write, "atomic_write_sent" };
 
 CASE(told_request, sent, "counters", "counted when it is sent, and when it is sent again")
 {

@@ -252,15 +252,18 @@ static struct packet read_part(struct client *client, const struct packet *rq, i
 }
 
 /* It is sent, and its first @n packets come in time: the request of the rest. */
-static struct packet begin_read(struct __test_metadata *_metadata, struct client *client, struct packet *rq, int n)
+static struct packet begin_read(struct __test_metadata *_metadata, struct client *client,
+				struct packet *rq, int n)
 {
 	struct packet part, rest;
 	int i;
 
 	memset(client->end.memory, 0, READ_PACKETS * MTU);
-	*rq = post_and_expect(_metadata, client, wr_to(IBV_WR_RDMA_READ, REMOTE_VA, READ_PACKETS * MTU));
+	*rq = post_and_expect(_metadata, client,
+			      wr_to(IBV_WR_RDMA_READ, REMOTE_VA, READ_PACKETS * MTU));
 	for (i = 0; i < n; i++) {
-		part = read_part(client, rq, i, i ? ROCE_RC_READ_RESPONSE_MIDDLE : ROCE_RC_READ_RESPONSE_FIRST);
+		part = read_part(client, rq, i,
+				 i ? ROCE_RC_READ_RESPONSE_MIDDLE : ROCE_RC_READ_RESPONSE_FIRST);
 		peer_send(&part);
 	}
 	rest = *rq;
@@ -271,7 +274,7 @@ static struct packet begin_read(struct __test_metadata *_metadata, struct client
 }
 
 FIXTURE_VARIANT(resumed) {
-	__u8 opcodes[READ_PACKETS];	/* of those that come after the time-out; 0: it has come before */
+	__u8 opcodes[READ_PACKETS];	/* of those after the time-out; 0: it has come before */
 };
 
 IMPATIENT_FIXTURE(resumed, LONG_TIMEOUT)
@@ -287,7 +290,7 @@ ROW(resumed, only, "4 retransmission", "ONLY of the rest") {
 	{ 0, 0, ROCE_RC_READ_RESPONSE_ONLY } };
 
 CASE(resumed, completed, "4 retransmission",
-     "the packets before are there, the rest is asked for, and comes: success, with all of the data")
+     "the packets before are there, the rest is asked for and comes: success, with all the data")
 {
 	struct client *client = &self->client;
 	struct packet rq, rest, part;
@@ -336,7 +339,7 @@ FIXTURE_TEARDOWN(huge)
 }
 
 CASE(huge, lost, "4 retransmission",
-     "2 GiB in packets of 256 bytes: sent again after a time-out, and then from where it was answered")
+     "2 GiB in packets of 256 bytes: sent again after a time-out, then from where it was answered")
 {
 	struct client *client = &self->client;
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
@@ -365,8 +368,9 @@ CASE(huge, lost, "4 retransmission",
 /* ---- A loopback: responses come while the request is being sent ---- */
 
 /*
- * The SEND waits for a receive request, by RNR NAKs and retries, which come to the bind again.  When the
- * SEND is at last sent with success, it has completed before the requester comes to the bind.
+ * The SEND waits for a receive request, by RNR NAKs and retries, which come to the bind again.
+ * When the SEND is at last sent with success, it has completed before the requester comes to the
+ * bind.
  */
 CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
      "a bind with a fence between it and a SEND without a receive request is passed by the retries")
@@ -412,10 +416,11 @@ CASE(lost, with_a_fenced_bind_in_a_loopback, "4 retransmission",
 	ASSERT_EQ(variant->make().opcode == IBV_WR_FLUSH ? 0 : value, *target);
 }
 
-/* ---- An acknowledgement of what is being sent again ---- */
+/* ---- An acknowledgment of what is being sent again ---- */
 
 /*
- * rxe has up to 65 packets of a QP in its network device.  If that is stalled, it stops within these.
+ * rxe has up to 65 packets of a QP in its network device.  If that is stalled, it stops within
+ * these.
  */
 #define LONG_SEND	80
 
@@ -430,7 +435,10 @@ FIXTURE(stalled) {
 
 FIXTURE_SETUP(stalled)
 {
-	/* 2 s: what is sent again before the stall is not stopped by it, and commands take their time. */
+	/*
+	 * 2 s: what is sent again before the stall is not stopped by it, and commands take their
+	 * time.
+	 */
 	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT + 3, 7);
 	size_t i;
 
@@ -472,8 +480,8 @@ static void post_long_send(struct __test_metadata *_metadata, struct client *cli
 }
 
 /*
- * @frame is the request of @rq that has its PSN: the index.  An acknowledgement may be wanted of any packet of
- * a SEND, and must be of the last.
+ * @frame is the request of @rq that has its PSN: the index.  An acknowledgment may be wanted of
+ * any packet of a SEND, and must be of the last.
  */
 static int expect_one_of(struct __test_metadata *_metadata, const struct frame *frame,
 			 const struct packet rq[STALLED_PACKETS])
@@ -812,7 +820,7 @@ CASE(nak, of_a_read_amid_its_answer, "5 answers", "of a READ whose first respons
 }
 
 CASE(nak, of_a_read_too_late, "5 answers",
-     "of a READ as it was sent first, when the rest has been asked for again: the READ fails all the same")
+     "of a READ as it was sent first, after the rest was asked for again: the READ fails anyway")
 {
 	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
 	struct client *client = &self->client;

@@ -3,16 +3,16 @@
  * The kernel as requester: the ICRC of its FLUSHes, while it does not know what the peer computes.
  *
  * A QP begins with the conforming form.  When it has to send again, after a time-out or a NAK PSN
- * sequence, and the first request that is not answered is a FLUSH, it sends its FLUSHes in the other
- * form, in turn.  It keeps to the form that it sent last when an answer comes.  It is certain when a
- * FLUSH is answered that it has sent in one form only, or when the peer sends a legacy FLUSH on this QP;
- * then nothing changes the form any more but RESET.
+ * sequence, and the first request that is not answered is a FLUSH, it sends its FLUSHes in the
+ * other form, in turn.  It keeps to the form that it sent last when an answer comes.  It is certain
+ * when a FLUSH is answered that it has sent in one form only, or when the peer sends a legacy FLUSH
+ * on this QP; then nothing changes the form any more but RESET.
  */
 #include "rxe_mpe_requester.h"
 
 /*
- * A QP that has not met its peer.  --legacy-icrc makes no difference: each case says itself what the
- * peer takes.
+ * A QP that has not met its peer.  --legacy-icrc makes no difference: each case says itself what
+ * the peer takes.
  */
 static void open_stranger_client(struct client *client, unsigned int timeout)
 {
@@ -209,7 +209,7 @@ CASE(icrc, behind_an_answered_write, "1 ICRC trap",
 	answer_on(_metadata, client, &client->line, &rq[1]);
 }
 
-/* An unsignalled WRITE and a FLUSH, posted at once; does the WRITE ask for its acknowledgement? */
+/* An unsignalled WRITE and a FLUSH, posted at once; does the WRITE ask for its acknowledgment? */
 static void post_with_write(struct __test_metadata *_metadata, struct client *client, bool asks,
 			    struct packet rq[2])
 {
@@ -222,11 +222,11 @@ static void post_with_write(struct __test_metadata *_metadata, struct client *cl
 }
 
 CASE(icrc, behind_an_unsignaled_write, "3 acknowledge request",
-     "while no form is certain, an unsignalled WRITE before it asks: it is the first, and changes at once")
+     "no form is certain, an unsignalled WRITE before it asks: it is the first, changes at once")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
-	const char *forms[] = { "CL", "LC" };
+	static const char *const forms[] = { "CL", "LC" };
 	int i;
 
 	NEED_SAVED_ACKS();
@@ -542,7 +542,8 @@ CASE(icrc_of, alone, "1 ICRC", "sent again, it is conforming each time")
 	flush_answered(_metadata, client, "C");
 }
 
-CASE(icrc_of, on_a_legacy_qp, "1 ICRC", "conforming, and so when it is sent again, where FLUSH is legacy")
+CASE(icrc_of, on_a_legacy_qp, "1 ICRC",
+     "conforming, and so when it is sent again, where FLUSH is legacy")
 {
 	struct client *client = &self->client;
 	struct packet rq;
@@ -553,7 +554,8 @@ CASE(icrc_of, on_a_legacy_qp, "1 ICRC", "conforming, and so when it is sent agai
 	answer_on(_metadata, client, &client->line, &rq);
 }
 
-CASE(icrc_of, behind_a_flush, "1 ICRC", "sent again behind a FLUSH that changes its form, it does not")
+CASE(icrc_of, behind_a_flush, "1 ICRC",
+     "sent again behind a FLUSH that changes its form, it does not")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -571,7 +573,8 @@ CASE(icrc_of, behind_a_flush, "1 ICRC", "sent again behind a FLUSH that changes 
 	expect_successes(_metadata, client, 1);
 }
 
-CASE(icrc_of, before_a_flush, "1 ICRC", "lost with a FLUSH behind it: conforming, and so is the FLUSH")
+CASE(icrc_of, before_a_flush, "1 ICRC",
+     "lost with a FLUSH behind it: conforming, and so is the FLUSH")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as requester: what becomes of requests that are not answered yet when a later one fails,
- * when the QP is drained or reset, when one of them found no receiver.
+ * The kernel as requester: what becomes of requests that are not answered yet when a later one
+ * fails, when the QP is drained or reset, when one of them found no receiver.
  */
 #include <poll.h>
 
@@ -56,12 +56,17 @@ ROW(failing_behind, write_then_bad_opcode, "3 completion", "a WRITE, and an opco
 ROW(failing_behind, flush_then_bad_opcode, "3 completion", "a FLUSH, and an opcode of no verb") {
 	wr_flush, BAD_OPCODE };
 /* The fence does not wait for it, so that what fails may have a credit by then. */
-ROW(failing_behind, write_then_bad_length, "3 fence", "a WRITE, and a fenced ATOMIC WRITE of 16 bytes") {
+ROW(failing_behind, write_then_bad_length, "3 fence",
+    "a WRITE, and a fenced ATOMIC WRITE of 16 bytes") {
 	wr_write, BAD_LENGTH };
-ROW(failing_behind, send_then_bad_length, "3 fence", "a SEND, and a fenced ATOMIC WRITE of 16 bytes") {
+ROW(failing_behind, send_then_bad_length, "3 fence",
+    "a SEND, and a fenced ATOMIC WRITE of 16 bytes") {
 	wr_send, BAD_LENGTH };
 
-/* Post what fails, and how; NOT_PINNED: 6.1 has another status than 7.3 with the fixes, and says that the WQE is bad. */
+/*
+ * Post what fails, and how; NOT_PINNED: 6.1 has another status than 7.3 with the fixes, and says
+ * that the WQE is bad.
+ */
 #define NOT_PINNED	IBV_WC_SUCCESS
 
 static enum ibv_wc_status post_failing(struct __test_metadata *_metadata, struct client *client,
@@ -206,7 +211,7 @@ ROW(homeless, read, "3 fence", "a READ") { wr_read };
 ROW(homeless, fetch_add, "3 fence", "a FETCH ADD") { wr_fetch_add };
 
 CASE(homeless, fenced, "3 fence",
-     "its L_Key is of no region, and it has a fence: the WRITE before it succeeds, then the error, the rest is flushed")
+     "fenced, its L_Key of no region: the WRITE before it succeeds, it fails, the rest is flushed")
 {
 	struct client *client = &self->client;
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
@@ -252,7 +257,10 @@ CASE(rnr, failing_behind, "4 retransmission",
 	expect_failure_behind(_metadata, client, &rq, IBV_WC_LOC_PROT_ERR);
 }
 
-/* More packets than may be unanswered, so that the requester stops amid them; only these are in the region. */
+/*
+ * More packets than may be unanswered, so that the requester stops amid them; only these are in the
+ * region.
+ */
 #define SENDABLE	140
 
 /* Post a SEND whose last packet cannot be sent, which the requester does not come to yet. */
@@ -272,10 +280,12 @@ static void post_half_sendable(struct __test_metadata *_metadata, struct client 
 }
 
 /*
- * What comes before a pulse is packets of the SEND that begins with PSN @first, in order: so many. Where each QP has a
- * worker, the pulse may overtake them. So pulses go on until one of them brings no more.
+ * What comes before a pulse is packets of the SEND that begins with PSN @first, in order: so many.
+ * Where each QP has a worker, the pulse may overtake them. So pulses go on until one of them brings
+ * no more.
  */
-static int expect_part_of_send(struct __test_metadata *_metadata, struct client *client, __u32 first)
+static int expect_part_of_send(struct __test_metadata *_metadata, struct client *client,
+			       __u32 first)
 {
 	struct packet packet, pulse, answer;
 	int n = 0, before;
@@ -300,7 +310,7 @@ static int expect_part_of_send(struct __test_metadata *_metadata, struct client 
 }
 
 CASE(rnr, failing_itself, "4 retransmission",
-     "RNR NAK, then NAK PSN sequence for a SEND whose end cannot be sent: that error, the rest is flushed")
+     "RNR NAK, then NAK PSN sequence, for a SEND whose end cannot be sent: error, the rest flushed")
 {
 	struct client *client = &self->client;
 	struct packet first = { .psn = client->line.psn }, later;
@@ -314,7 +324,10 @@ CASE(rnr, failing_itself, "4 retransmission",
 	}
 	post(_metadata, client, wr_write());
 
-	/* 0: the longest time, so that the second NAK comes before it ends, and lets the requester go on. */
+	/*
+	 * 0: the longest time, so that the second NAK comes before it ends, and lets the requester
+	 * go on.
+	 */
 	acknowledge(client, &first, ROCE_AETH_RNR_NAK);
 	later.psn = psn_add(first.psn, sent / 2);
 	acknowledge(client, &later, ROCE_AETH_NAK_PSN);
@@ -325,7 +338,10 @@ CASE(rnr, failing_itself, "4 retransmission",
 	expect_silence(_metadata, client);
 }
 
-/* Answers of before keep coming while the kernel waits for the time that the RNR NAK says, and ends to wait. */
+/*
+ * Answers of before keep coming while the kernel waits for the time that the RNR NAK says, and ends
+ * to wait.
+ */
 static void expect_amid_old_answers(struct __test_metadata *_metadata,
 				    const struct packet old[2], const struct packet *rq)
 {
@@ -425,7 +441,8 @@ CASE(drain, outstanding, "3 SQD",
 	works_on(_metadata, client);
 }
 
-CASE(drain, last_of_two, "3 SQD", "of two not answered, the answer to the last one makes it drained")
+CASE(drain, last_of_two, "3 SQD",
+     "of two not answered, the answer to the last one makes it drained")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -442,7 +459,8 @@ CASE(drain, last_of_two, "3 SQD", "of two not answered, the answer to the last o
 	works_on(_metadata, client);
 }
 
-CASE(drain, answered_at_once, "3 SQD", "of two not answered, the answer to the last one is for both")
+CASE(drain, answered_at_once, "3 SQD",
+     "of two not answered, the answer to the last one is for both")
 {
 	struct client *client = &self->client;
 	struct packet rq;
@@ -457,7 +475,8 @@ CASE(drain, answered_at_once, "3 SQD", "of two not answered, the answer to the l
 	works_on(_metadata, client);
 }
 
-CASE(drain, posted_in_sqd, "3 SQD", "what is posted in SQD waits for RTS, and then goes out by itself")
+CASE(drain, posted_in_sqd, "3 SQD",
+     "what is posted in SQD waits for RTS, and then goes out by itself")
 {
 	struct client *client = &self->client;
 	struct packet rq = post_and_expect(_metadata, client, wr_flush());
@@ -691,7 +710,10 @@ CASE(reset, amid_a_retry, "4 retransmission",
 	expect_one_round(_metadata, client, &rq);
 }
 
-/* That its timer has run out is shown by another QP whose timer was started later, for the same time. */
+/*
+ * That its timer has run out is shown by another QP whose timer was started later, for the same
+ * time.
+ */
 
 CASE(reset, amid_a_time_out, "4 time-outs",
      "RESET while an ACK timeout runs: it is not one of the next connection, which has none")
@@ -736,7 +758,7 @@ CASE(reset, amid_an_rnr_wait, "4 retransmission",
 }
 
 CASE(reset, amid_a_drain, "3 SQD",
-     "RESET in SQD while a WRITE is not answered; the next connection works, and is drained at once")
+     "RESET in SQD while a WRITE is unanswered; the next connection works, and is drained at once")
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 	struct client *client = &self->client;

@@ -253,7 +253,8 @@ CASE(dram, on_demand_persistent, "5 persistence on DRAM",
 	EXPECT_NE(NULL, rxe_reg_mr(&self->rig.end, 0, PAGE, ACCESS_DRAM | IBV_ACCESS_ON_DEMAND));
 }
 
-CASE(dram, on_demand_of_2_gib, "5 range", "a region of 2 GiB whose pages come on demand is registered")
+CASE(dram, on_demand_of_2_gib, "5 range",
+     "a region of 2 GiB whose pages come on demand is registered")
 {
 	const size_t len = 2ul << 30;
 	void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE,
@@ -273,8 +274,8 @@ CASE(dram, on_demand_of_2_gib, "5 range", "a region of 2 GiB whose pages come on
 
 static void window_refuses_persistence(struct __test_metadata *_metadata, struct rig *rig, int type)
 {
-	EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, rxe_alloc_mw(&rig->end, type), rig->mr,
-				     rig->start, 64, IBV_ACCESS_FLUSH_PERSISTENT));
+	EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, rxe_alloc_mw(&rig->end, type),
+				     rig->mr, rig->start, 64, IBV_ACCESS_FLUSH_PERSISTENT));
 }
 
 CASE(dram, window_1_persistent, "5 persistence on DRAM", "such a type 1 window is not bound")
@@ -405,8 +406,11 @@ RIG_FIXTURE(region)
 ROW(region, local, "5 R_Key", "a region that the peer has no right to") { IBV_ACCESS_LOCAL_WRITE };
 ROW(region, remote, "5 R_Key", "a region that the peer has all rights to") { ACCESS_DRAM };
 
-/* What was registered by a command is not for work requests to invalidate, the peer's least of all. */
-CASE(region, invalidated_by_the_peer, "5 R_Key", "an error, no more: the region takes the next SEND")
+/*
+ * What was registered by a command is not for work requests to invalidate, the peer's least of all.
+ */
+CASE(region, invalidated_by_the_peer, "5 R_Key",
+     "an error, no more: the region takes the next SEND")
 {
 	struct rig *rig = &self->rig;
 	struct packet send;
@@ -464,7 +468,8 @@ ROW(rebound, to_another_qp, "5 R_Key", "the window is another QP's") {
 ROW(rebound, zero_based, "5 R_Key", "the zero-based window is of memory further on") {
 	.moved = 200, .len = 1000, .zero_based = true };
 
-CASE(rebound, not_read_again, "4 duplicates", "the READ that comes again is refused, and brings nothing")
+CASE(rebound, not_read_again, "4 duplicates",
+     "the READ that comes again is refused, and brings nothing")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = read_only(rig), answer;
@@ -567,7 +572,10 @@ static struct packet write_by(struct rig *rig, struct ibv_mw *mw)
 	return rq;
 }
 
-/* The window is as before, bound or free to be bound: the peer of its QP stores and reads through it. */
+/*
+ * The window is as before, bound or free to be bound: the peer of its QP stores and reads through
+ * it.
+ */
 static void expect_as_before(struct __test_metadata *_metadata, struct rig *rig,
 			     struct ibv_mw *mw, enum window_of state)
 {

@@ -40,7 +40,8 @@ FIXTURE_SETUP(big)
 static void acknowledged(struct __test_metadata *_metadata, struct rig *rig, struct packet rq)
 {
 	struct packet ack = {
-		.opcode = ROCE_RC_ACK, .psn = rig->flow.psn, .msn = ++rig->flow.msn, .qpn = rig->flow.qp.peer_qpn,
+		.opcode = ROCE_RC_ACK, .psn = rig->flow.psn, .msn = ++rig->flow.msn,
+		.qpn = rig->flow.qp.peer_qpn,
 	};
 
 	send_raw(&rig->flow, &rq);
@@ -48,7 +49,8 @@ static void acknowledged(struct __test_metadata *_metadata, struct rig *rig, str
 	expect_packet(_metadata, &ack);
 }
 
-CASE(big, stored_everywhere, "5 range", "a region is registered, and what is written at its ends is there")
+CASE(big, stored_everywhere, "5 range",
+     "a region is registered, and what is written at its ends is there")
 {
 	struct rig *rig = &self->rig;
 	const size_t places[] = { 0, self->len / 2 + PAGE - 16, self->len - 32 };
@@ -99,8 +101,8 @@ CASE(longest, read, "5 range", "a READ of 2^31 bytes, the longest message there 
 	rq.rkey = self->mr->rkey;
 	rq.dmalen = 0x80000000;
 	first = (struct packet) {
-		.opcode = ROCE_RC_READ_RESPONSE_FIRST, .psn = rig->flow.psn, .msn = 1, .qpn = rig->flow.qp.peer_qpn,
-		.payload_len = MTU,
+		.opcode = ROCE_RC_READ_RESPONSE_FIRST, .psn = rig->flow.psn, .msn = 1,
+		.qpn = rig->flow.qp.peer_qpn, .payload_len = MTU,
 	};
 	memset(first.payload, 0x5a, MTU);
 	send_raw(&rig->flow, &rq);
@@ -112,7 +114,10 @@ CASE(longest, read, "5 range", "a READ of 2^31 bytes, the longest message there 
 		;
 }
 
-/* rxe goes on where it has begun, on the CPU of all cases. With many packets to send it leaves little of that to others. */
+/*
+ * rxe goes on where it has begun, on the CPU of all cases. With many packets to send it leaves
+ * little of that to others.
+ */
 static void leave_the_cpu_to_rxe(void)
 {
 	cpu_set_t cpus;
@@ -193,7 +198,10 @@ CASE(longest, reads_of_who_is_gone, "5 range",
 		ASSERT_EQ(0, ibv_wr_complete(qpx));
 	}
 	leave_the_cpu_to_rxe();
-	/* When it has used the PSNs of the READ, the READ is with the other QP, and stays there until it is answered. */
+	/*
+	 * When it has used the PSNs of the READ, the READ is with the other QP, and stays there
+	 * until it is answered.
+	 */
 	start = now_ms();
 	do {
 		ASSERT_LT(now_ms() - start, ANSWER_MS * wait_scale());

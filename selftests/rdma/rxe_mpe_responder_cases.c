@@ -19,7 +19,7 @@ CASE(verb, answered, "1 success response",
 }
 
 CASE(verb, answered_unasked, "1 success response",
-     "the answer comes whether or not the request asks for an acknowledgement")
+     "the answer comes whether or not the request asks for an acknowledgment")
 {
 	struct packet rq = variant->make(&self->rig);
 
@@ -75,7 +75,7 @@ CASE(verb, pipelined, "3 order", "a burst is answered in order, and each answer 
 }
 
 CASE(verb, answers_for_a_silent_write, "3 order",
-     "a WRITE that wants no acknowledgement is done when what follows is answered")
+     "a WRITE that wants no acknowledgment is done when what follows is answered")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = write_only(rig);
@@ -146,7 +146,7 @@ CASE(verb, truncated_behind_ip_options, "5 packet shorter than its headers",
 }
 
 CASE(verb, without_udp_length, "5 packet shorter than its headers",
-     "with a UDP length of 0, a packet is ignored (IPv6 hands it on; KASAN sees who reads behind it)")
+     "with a UDP length of 0, a packet is ignored (IPv6 hands it on; KASAN sees reads beyond it)")
 {
 	struct packet rq = variant->make(&self->rig);
 	struct frame frame;
@@ -541,7 +541,10 @@ CASE(verb, old_psn_of_write, "4 duplicates",
 	not_answered_as(_metadata, rig, &other, psn);
 }
 
-/* @rq is not answered, and not kept either, to be executed when the QP is ready: its PSN is still to come. */
+/*
+ * @rq is not answered, and not kept either, to be executed when the QP is ready: its PSN is still
+ * to come.
+ */
 static void ignored_in_state(struct __test_metadata *_metadata, struct rig *rig, struct packet rq,
 			     enum ibv_qp_state state)
 {
@@ -690,7 +693,10 @@ static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig
 	return config.srq;
 }
 
-/* A UC packet of a SEND.  Its payload is what memory holds at @offset of the receive: it stays as it is. */
+/*
+ * A UC packet of a SEND.  Its payload is what memory holds at @offset of the receive: it stays as
+ * it is.
+ */
 static void send_uc(struct rig *rig, __u8 opcode, __u64 offset, __u32 len)
 {
 	struct packet rq = { .opcode = opcode, .payload_len = len };
@@ -732,7 +738,10 @@ CASE(shared_receives, uc_beyond_the_receive, "1 payload",
 	rig->flow.psn = psn_add(rig->flow.psn, 1);
 	send_uc(rig, ROCE_RC_SEND_MIDDLE, MTU, MTU);
 	rig->flow.psn = psn_add(rig->flow.psn, 1);
-	/* The receive is full.  The first of these ends the message and its receive; the second has none. */
+	/*
+	 * The receive is full.  The first of these ends the message and its receive; the second has
+	 * none.
+	 */
 	send_uc(rig, ROCE_RC_SEND_MIDDLE, 0, MTU);
 	send_uc(rig, ROCE_RC_SEND_MIDDLE, 0, MTU);
 	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
@@ -748,7 +757,8 @@ CASE(shared_receives, uc_beyond_the_receive, "1 payload",
 
 DRAM_FIXTURE(empty_read)
 
-CASE(empty_read, duplicate, "4 duplicates", "its key is not looked at, nor is that of its duplicate")
+CASE(empty_read, duplicate, "4 duplicates",
+     "its key is not looked at, nor is that of its duplicate")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = read_only(rig), answer;
@@ -796,7 +806,7 @@ CASE(damaged, atomic_write, "1 ATOMIC WRITE", "an ATOMIC WRITE that is damaged i
 
 /* ---- What a user can look at: counters and tracepoints of the series ---- */
 
-enum tale { SUCCESS, AGAIN, INVALID, NO_ACCESS, TALES };
+enum outcome { SUCCESS, AGAIN, INVALID, NO_ACCESS, OUTCOMES };
 
 FIXTURE_VARIANT(told) {
 	struct packet	(*make)(struct rig *rig);
@@ -807,7 +817,7 @@ FIXTURE_VARIANT(told) {
 
 FIXTURE(told) {
 	struct rig		rig;
-	unsigned long long	before[TALES];
+	unsigned long long	before[OUTCOMES];
 };
 
 ROW(told, flush_range, "counters", "FLUSH of a range") {
@@ -817,26 +827,26 @@ ROW(told, flush_region, "counters", "FLUSH of the whole region") {
 ROW(told, atomic_write, "counters", "ATOMIC WRITE") {
 	atomic_write, "atomic_write_rcvd", "rxe_atomic_write", " length=8 " };
 
-static const char *told_counter(const FIXTURE_VARIANT(told) *row, enum tale tale)
+static const char *told_counter(const FIXTURE_VARIANT(told) *row, enum outcome which)
 {
-	const char * const names[TALES] = {
+	const char * const names[OUTCOMES] = {
 		[SUCCESS] = row->counter,
 		[AGAIN] = "mpe_duplicate",
 		[INVALID] = "mpe_invalid_request",
 		[NO_ACCESS] = "mpe_access_error",
 	};
 
-	return names[tale];
+	return names[which];
 }
 
 FIXTURE_SETUP(told)
 {
-	enum tale tale;
+	enum outcome which;
 
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
 	NEED_COUNTERS();
-	for (tale = SUCCESS; tale < TALES; tale++)
-		self->before[tale] = rxe_counter(told_counter(variant, tale));
+	for (which = SUCCESS; which < OUTCOMES; which++)
+		self->before[which] = rxe_counter(told_counter(variant, which));
 	if (!rxe_trace(variant->event))
 		SKIP_CASE("this kernel has no tracing");
 }
@@ -846,21 +856,24 @@ FIXTURE_TEARDOWN(told)
 	rig_close(_metadata, &self->rig);
 }
 
-/* One counter has gone up, by one, the others have not; the tracepoint has told what was asked, and the @result. */
+/*
+ * One counter has gone up, by one, the others have not; the tracepoint has told what was asked, and
+ * the @result.
+ */
 static void expect_told(struct __test_metadata *_metadata, FIXTURE_DATA(told) *self,
-			const FIXTURE_VARIANT(told) *row, const struct packet *rq, enum tale tale,
-			unsigned long long served, const char *result)
+			const FIXTURE_VARIANT(told) *row, const struct packet *rq,
+			enum outcome which, unsigned long long served, const char *result)
 {
-	unsigned long long want[TALES];
+	unsigned long long want[OUTCOMES];
 	char line[512], words[128];
-	enum tale each;
+	enum outcome each;
 
 	memcpy(want, self->before, sizeof(want));
 	want[SUCCESS] += served;
-	if (tale != SUCCESS)
-		want[tale]++;
-	rxe_wait_counter(told_counter(row, tale), want[tale], ANSWER_MS);
-	for (each = SUCCESS; each < TALES; each++) {
+	if (which != SUCCESS)
+		want[which]++;
+	rxe_wait_counter(told_counter(row, which), want[which], ANSWER_MS);
+	for (each = SUCCESS; each < OUTCOMES; each++) {
 		EXPECT_EQ(want[each], rxe_counter(told_counter(row, each))) {
 			TH_LOG("%s", told_counter(row, each));
 		}
@@ -899,7 +912,7 @@ CASE(told, duplicate, "counters", "answered again: counted as that, not executed
 }
 
 static void expect_refusal(struct __test_metadata *_metadata, FIXTURE_DATA(told) *self,
-			   const FIXTURE_VARIANT(told) *row, struct packet rq, enum tale tale,
+			   const FIXTURE_VARIANT(told) *row, struct packet rq, enum outcome which,
 			   __u8 syndrome, const char *result)
 {
 	struct packet nak = {
@@ -910,7 +923,7 @@ static void expect_refusal(struct __test_metadata *_metadata, FIXTURE_DATA(told)
 	rq.psn = self->rig.flow.psn;
 	send_raw(&self->rig.flow, &rq);
 	expect_packet(_metadata, &nak);
-	expect_told(_metadata, self, row, &rq, tale, 0, result);
+	expect_told(_metadata, self, row, &rq, which, 0, result);
 }
 
 CASE(told, invalid, "counters", "refused as an invalid request: counted and traced as that")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as responder: requests from before the first PSN, answers that cannot be sent, and answers
- * that take long.
+ * The kernel as responder: requests from before the first PSN, answers that cannot be sent, and
+ * answers that take long.
  */
 #include <sys/mman.h>
 
@@ -50,7 +50,7 @@ static void expect_stale_ack(struct __test_metadata *_metadata, struct rig *rig,
 }
 
 CASE(fresh_psn, stale_write, "4 duplicates",
-     "a WRITE before rq_psn: an ACK of the PSN before rq_psn, nothing stored; then the first is served")
+     "a WRITE before rq_psn: an ACK of the PSN before rq_psn, no store; then the first is served")
 {
 	struct rig *rig = &self->rig;
 	int before;
@@ -63,7 +63,7 @@ CASE(fresh_psn, stale_write, "4 duplicates",
 }
 
 CASE(fresh_psn, stale_send, "4 duplicates",
-     "a SEND before rq_psn: an ACK of the PSN before rq_psn; the receive request is for the first one")
+     "a SEND before rq_psn: an ACK of the PSN before rq_psn; the first gets the receive request")
 {
 	struct rig *rig = &self->rig;
 	struct packet stale = write_part(rig, ROCE_RC_SEND_ONLY, 0, 32);
@@ -269,15 +269,15 @@ CASE(unsent, repeated_twice, "4 duplicates", "the answer to the duplicate cannot
 }
 
 /*
- * The requester has sent a WRITE behind it.  Whether that is executed before the answer is there, or
- * missed then, is not said; it must not be taken for something else.
+ * The requester has sent a WRITE behind it.  Whether that is executed before the answer is there,
+ * or missed then, is not said; it must not be taken for something else.
  */
 CASE(unsent, with_a_write_behind, "4 duplicates",
-     "a WRITE behind it comes before it is repeated: it is acknowledged, or gets a NAK PSN sequence")
+     "a WRITE after it comes before it is repeated: it is acknowledged, or gets a NAK PSN sequence")
 {
 	struct rig *rig = &self->rig;
-	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len)), write, first;
-	struct packet answer = ask_in_vain(_metadata, rig, &rq), ack;
+	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len));
+	struct packet answer = ask_in_vain(_metadata, rig, &rq), ack, write, first;
 	struct frame frame;
 
 	write = write_part(rig, ROCE_RC_WRITE_ONLY, 16, 16);
@@ -368,7 +368,10 @@ static void reset_flow(struct rig *rig)
 	rig->flow.msn = 0;
 }
 
-/* As many packets as the stalled link takes, so that the answer neither ends nor is given up before RESET. */
+/*
+ * As many packets as the stalled link takes, so that the answer neither ends nor is given up before
+ * RESET.
+ */
 #define LONG_READ	(64ul << 20)
 
 FIXTURE(long_read) {

@@ -32,7 +32,8 @@ ROW(path_mtu, of_4096, "2 user API", "4096 bytes") { IBV_MTU_4096, true };
 ROW(path_mtu, of_8192, "2 user API", "6, which would be 8192 bytes") { IBV_MTU_4096 + 1, false };
 ROW(path_mtu, of_ones, "2 user API", "255") { 0xff, false };
 
-CASE(path_mtu, given, "2 user API", "RTR with it is EINVAL if there is no such MTU, and the QP stays in INIT")
+CASE(path_mtu, given, "2 user API",
+     "RTR with it is EINVAL if there is no such MTU, and the QP stays in INIT")
 {
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct rig *rig = &self->rig;
@@ -108,7 +109,8 @@ static int modify_from(struct rxe_qp *qp, enum ibv_qp_state said)
 	if (said == IBV_QPS_RTR)
 		mask |= IBV_QP_SQ_PSN;
 	if (said == IBV_QPS_RTR && qp->qp->qp_type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 	return ibv_modify_qp(qp->qp, &attr, mask);
 }
 
@@ -118,7 +120,8 @@ static bool leads_to_rts(enum ibv_qp_state state)
 	return state >= IBV_QPS_RTR && state <= IBV_QPS_SQD;
 }
 
-CASE(said_state, wrongly, "2 user API", "IBV_QP_CUR_STATE says another state: EINVAL, and it stays where it is")
+CASE(said_state, wrongly, "2 user API",
+     "IBV_QP_CUR_STATE says another state: EINVAL, and it stays where it is")
 {
 	struct rxe_qp *qp = &self->rig.flow.qp;
 	int said;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Regions that are paged on demand: what is stored to them and read from them is where it ought to be, wherever the
- * access begins within a page, and nothing else is touched.
+ * Regions that are paged on demand: what is stored to them and read from them is where it ought to
+ * be, wherever the access begins within a page, and nothing else is touched.
  */
 #include "rxe_mpe_responder.h"
 
 #define ACCESS_ODP	(ACCESS_DRAM | IBV_ACCESS_ON_DEMAND)
-#define OF_PAGE_END	(PAGE - REGION_OFFSET % PAGE)	/* where the second page begins in the region */
+/* Where the second page begins in the region. */
+#define OF_PAGE_END	(PAGE - REGION_OFFSET % PAGE)
 
 FIXTURE(odp) {
 	struct rig rig;
@@ -32,13 +33,15 @@ ROW(odp, first, "5 range", "the first bytes, amid a page") { 0, 64 };
 ROW(odp, inside, "5 range", "within a page") { 128, 64 };
 ROW(odp, page_end, "5 range", "the last bytes of a page") { OF_PAGE_END - 64, 64 };
 ROW(odp, across, "5 range", "across a page boundary") { OF_PAGE_END - 32, 64 };
-ROW(odp, across_by_a_packet, "5 range", "a whole packet across a page boundary") { OF_PAGE_END - 200, MTUS(1, 0) };
+ROW(odp, across_by_a_packet, "5 range", "a whole packet across a page boundary") {
+	OF_PAGE_END - 200, MTUS(1, 0) };
 ROW(odp, page_start, "5 range", "the first bytes of a page") { OF_PAGE_END, 64 };
 ROW(odp, last, "5 range", "the last bytes") { REGION_LEN - 64, 64 };
 
 CASE(odp, written, "5 range", "a WRITE is stored where it says, and nowhere else")
 {
-	struct packet rq = write_part(&self->rig, ROCE_RC_WRITE_ONLY, row_len(variant->len), row_len(variant->len));
+	const __u32 len = row_len(variant->len);
+	struct packet rq = write_part(&self->rig, ROCE_RC_WRITE_ONLY, len, len);
 
 	rq.va = self->rig.start + variant->offset;
 	memset(rq.payload, 0xcc, rq.payload_len / 2);
@@ -67,9 +70,12 @@ CASE(odp, received, "5 range", "a SEND is stored in the receive buffer, and nowh
 	EXPECT_STREQ("success", ibv_wc_status_str(wc.status));
 }
 
-CASE(odp, atomically_written, "5 range", "an ATOMIC WRITE is stored where it says, and nowhere else")
+CASE(odp, atomically_written, "5 range",
+     "an ATOMIC WRITE is stored where it says, and nowhere else")
 {
-	served(_metadata, &self->rig, atomic_write_to(&self->rig, (self->rig.start + variant->offset) & -8ull));
+	const __u64 va = (self->rig.start + variant->offset) & -8ull;
+
+	served(_metadata, &self->rig, atomic_write_to(&self->rig, va));
 }
 
 CASE(odp, fetched_and_added, "5 range", "a FETCH ADD is executed where it says, and nowhere else")
@@ -84,12 +90,14 @@ CASE(odp, flushed, "5 range", "a FLUSH is answered with success, and changes not
 {
 	struct rig *rig = &self->rig;
 
-	served(_metadata, rig, flush(rig, GLOBAL, rig->start + variant->offset, row_len(variant->len)));
+	served(_metadata, rig,
+	       flush(rig, GLOBAL, rig->start + variant->offset, row_len(variant->len)));
 	served(_metadata, rig, flush_region(rig));
 }
 
 /* The kernel's own request, posted on the main flow with one SGE of the region. */
-static struct packet request_with(struct __test_metadata *_metadata, struct rig *rig, bool read, __u64 addr, __u32 len)
+static struct packet request_with(struct __test_metadata *_metadata, struct rig *rig, bool read,
+				  __u64 addr, __u32 len)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(rig->flow.qp.qp);
 	struct packet rq;
@@ -133,13 +141,15 @@ CASE(odp, sent, "5 range", "a WRITE from it brings what is there to the wire")
 	expect_memory(_metadata, rig);
 }
 
-CASE(odp, filled, "5 range", "the response to a READ is stored where it ought to be, and nowhere else")
+CASE(odp, filled, "5 range",
+     "the response to a READ is stored where it ought to be, and nowhere else")
 {
 	struct rig *rig = &self->rig;
 	const __u64 addr = rig->start + variant->offset;
 	struct packet rq = request_with(_metadata, rig, true, addr, row_len(variant->len));
 	struct packet answer = {
-		.opcode = ROCE_RC_READ_RESPONSE_ONLY, .psn = rq.psn, .payload_len = row_len(variant->len),
+		.opcode = ROCE_RC_READ_RESPONSE_ONLY, .psn = rq.psn,
+		.payload_len = row_len(variant->len),
 	};
 	size_t i;
 
@@ -167,7 +177,8 @@ FIXTURE_SETUP(odp_region)
 	rig_open(&self->rig, false, ACCESS_ODP, &RXE_QP_DEFAULT);
 }
 
-CASE(odp_region, long_write, "5 range", "each packet of a WRITE is stored behind the one before, across a page boundary")
+CASE(odp_region, long_write, "5 range",
+     "each packet of a WRITE is stored behind the one before, across a page boundary")
 {
 	struct rig *rig = &self->rig;
 	struct packet first = write_first(rig), last = write_last(rig);
@@ -178,7 +189,8 @@ CASE(odp_region, long_write, "5 range", "each packet of a WRITE is stored behind
 	served(_metadata, rig, last);
 }
 
-CASE(odp_region, page_is_gone, "5 range", "a page that has gone comes again, empty, with what is stored then")
+CASE(odp_region, page_is_gone, "5 range",
+     "a page that has gone comes again, empty, with what is stored then")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = write_only(rig);
@@ -198,12 +210,16 @@ CASE(odp_region, page_is_gone, "5 range", "a page that has gone comes again, emp
 
 /* ---- An I/O virtual address that is no address ---- */
 
-CASE(odp_region, other_iova, "5 range", "by another iova than the address, it is refused, or what is stored is in place")
+CASE(odp_region, other_iova, "5 range",
+     "by another iova than the address, it is refused, or what is stored is in place")
 {
 	const __u64 distance = 1ull << 40;
 	struct rig *rig = &self->rig;
 	struct packet rq = write_only(rig);
-	struct packet ack = { .opcode = ROCE_RC_ACK, .psn = rig->flow.psn, .msn = 1, .qpn = rig->flow.qp.peer_qpn };
+	struct packet ack = {
+		.opcode = ROCE_RC_ACK, .psn = rig->flow.psn, .msn = 1,
+		.qpn = rig->flow.qp.peer_qpn,
+	};
 	struct ibv_mr *mr = ibv_reg_mr_iova(rig->end.pd, rig->end.memory, MEMORY_LEN,
 					    (uintptr_t)rig->end.memory + distance, ACCESS_ODP);
 

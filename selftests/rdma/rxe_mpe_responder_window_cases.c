@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel as responder: windows of type 2 whose queue pair is destroyed.  Destroying it waits for nothing.  The
- * windows then give access to nothing, hold nothing, and can be deallocated.
+ * The kernel as responder: windows of type 2 whose queue pair is destroyed.  Destroying it waits
+ * for nothing.  The windows then give access to nothing, hold nothing, and can be deallocated.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -9,7 +9,10 @@
 #include "rxe_mpe_responder.h"
 
 #define MANY_WINDOWS	64
-/* Destroying a QP, or all that a program has, takes a fraction of it; a debug kernel on a busy machine, too. */
+/*
+ * Destroying a QP, or all that a program has, takes a fraction of it; a debug kernel on a busy
+ * machine, too.
+ */
 #define AT_ONCE_MS	1000
 
 FIXTURE(orphan) {
@@ -59,7 +62,8 @@ static void destroy_owner(struct __test_metadata *_metadata, FIXTURE_DATA(orphan
 static void key_opens_nothing(struct __test_metadata *_metadata, struct rig *rig, __u32 rkey)
 {
 	struct packet requests[] = {
-		write_only(rig), read_only(rig), atomic_write(rig), fetch_add(rig), flush_range(rig),
+		write_only(rig), read_only(rig), atomic_write(rig), fetch_add(rig),
+		flush_range(rig),
 	};
 	size_t i;
 
@@ -74,8 +78,8 @@ static void key_opens_nothing(struct __test_metadata *_metadata, struct rig *rig
 static void nobody_takes_it(struct __test_metadata *_metadata, struct rig *rig, struct ibv_mw *mw)
 {
 	flow_reopen(rig, &RXE_QP_DEFAULT);
-	EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, mw, rig->open_mr, rig->start, REGION_LEN,
-				     ACCESS_WINDOW));
+	EXPECT_FALSE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, mw, rig->open_mr, rig->start,
+				     REGION_LEN, ACCESS_WINDOW));
 	flow_reopen(rig, &RXE_QP_DEFAULT);
 	EXPECT_TRUE(rxe_refuses_local_invalidate(&rig->end, &rig->flow.qp, mw->rkey));
 	flow_reopen(rig, &RXE_QP_DEFAULT);
@@ -150,7 +154,10 @@ CASE(orphan, destroyed_under_traffic, "5 R_Key", "while requests come by the win
 	struct frame frame;
 	int i;
 
-	/* From the wire; the last one is the first of two packets, and keeps its region until the other has come. */
+	/*
+	 * From the wire; the last one is the first of two packets, and keeps its region until the
+	 * other has come.
+	 */
 	bind_windows(self, 1);
 	for (i = 0; i < 64; i++) {
 		rq = i % 2 ? i == 63 ? write_first(rig) : read_only(rig) : write_only(rig);
@@ -185,7 +192,8 @@ CASE(orphan, destroyed_under_traffic, "5 R_Key", "while requests come by the win
 	EXPECT_EQ(0, ibv_dealloc_mw(mw));
 }
 
-CASE(orphan, opens_nothing, "5 R_Key", "its key is refused on a QP that was there before, and on one made later")
+CASE(orphan, opens_nothing, "5 R_Key",
+     "its key is refused on a QP that was there before, and on one made later")
 {
 	bind_windows(self, 1);
 	destroy_owner(_metadata, self);
@@ -195,7 +203,7 @@ CASE(orphan, opens_nothing, "5 R_Key", "its key is refused on a QP that was ther
 }
 
 CASE(orphan, opens_nothing_to_its_successors, "5 R_Key",
-     "its key is refused on the QPs that are made next, one of which is where the destroyed one was in memory")
+     "its key is refused on the next QPs, one of which is where the destroyed one was in memory")
 {
 	struct rig *rig = &self->rig;
 	struct flow later[5];
@@ -216,7 +224,7 @@ CASE(orphan, opens_nothing_to_its_successors, "5 R_Key",
 }
 
 CASE(orphan, is_taken_by_nobody, "5 R_Key",
-     "it is not bound again, and not invalidated, neither by a QP of its protection domain nor by the peer")
+     "no QP of its protection domain binds or invalidates it, nor does the peer invalidate it")
 {
 	bind_windows(self, 1);
 	destroy_owner(_metadata, self);
@@ -236,7 +244,8 @@ CASE(orphan, is_deallocated, "5 R_Key", "and then its key is refused as before")
 	key_opens_nothing(_metadata, &self->rig, rkey);
 }
 
-CASE(orphan, holds_no_region, "5 R_Key", "the region can be deregistered as soon as the QP is destroyed")
+CASE(orphan, holds_no_region, "5 R_Key",
+     "the region can be deregistered as soon as the QP is destroyed")
 {
 	struct rig *rig = &self->rig;
 	__u32 rkey = rig->mr->rkey;
@@ -266,15 +275,16 @@ CASE(orphan, deallocated_first, "5 R_Key", "a window may go before its QP does")
 	both_verbs_served_elsewhere(_metadata, rig);
 }
 
-CASE(orphan, invalidated_first, "5 R_Key", "a window that was invalidated is nobody's: it is bound again")
+CASE(orphan, invalidated_first, "5 R_Key",
+     "a window that was invalidated is nobody's: it is bound again")
 {
 	struct rig *rig = &self->rig;
 
 	bind_windows(self, 1);
 	rxe_local_invalidate(&rig->end, &self->owner.qp, self->mw[0]->rkey);
 	destroy_owner(_metadata, self);
-	ASSERT_TRUE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, self->mw[0], rig->mr, rig->start, REGION_LEN,
-				    ACCESS_WINDOW));
+	ASSERT_TRUE(rxe_try_bind_mw(&rig->end, &rig->flow.qp, self->mw[0], rig->mr, rig->start,
+				    REGION_LEN, ACCESS_WINDOW));
 	window_serves(_metadata, rig, self->mw[0]);
 }
 
@@ -320,7 +330,8 @@ FIXTURE_SETUP(left_behind)
 
 ROW(left_behind, windows_ended, "5 R_Key", "the windows are older than the QP, the program ends") {
 	.windows_first = true };
-ROW(left_behind, windows_killed, "5 R_Key", "the windows are older than the QP, the program is killed") {
+ROW(left_behind, windows_killed, "5 R_Key",
+    "the windows are older than the QP, the program is killed") {
 	.windows_first = true, .killed = true };
 ROW(left_behind, qp_ended, "5 R_Key", "the QP is older than the windows, the program ends") { };
 ROW(left_behind, qp_killed, "5 R_Key", "the QP is older than the windows, the program is killed") {

@@ -52,7 +52,10 @@ struct rxe_queue_buf *last_queue(void)
 	return last[0].queue;
 }
 
-/* The last two are the QP's send and receive queue, and a send WQE is much larger than a receive WQE. */
+/*
+ * The last two are the QP's send and receive queue, and a send WQE is much larger than a receive
+ * WQE.
+ */
 void send_ring_open(struct send_ring *ring)
 {
 	struct mapping last[2];

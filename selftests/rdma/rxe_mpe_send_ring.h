@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The send queue of a queue pair, in memory that the kernel shares with the program: only libibverbs
- * keeps a program from writing there what it likes.
+ * The send queue of a queue pair, in memory that the kernel shares with the program: only
+ * libibverbs keeps a program from writing there what it likes.
  *
  * A work request is spoilt on its way: libibverbs builds the WQE in the ring (ibv_wr_start() and a
  * builder), send_ring_next() is where, and ibv_wr_complete() then hands it to the kernel.
