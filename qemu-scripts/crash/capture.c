@@ -3,6 +3,8 @@
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "../../selftests/rdma/rxe_mpe_crc32.h"
 #include "../../selftests/rdma/rxe_mpe_roce.h"
@@ -249,13 +251,49 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 		capture->broken++;
 }
 
+/* The capture, mapped to the end of the program. */
+struct file {
+	const uint8_t *bytes;
+	size_t size;
+};
+
+static void map_file(struct file *file, pcap_t *pcap)
+{
+	struct stat st;
+	void *map;
+
+	*file = (struct file){ };
+	if (fstat(fileno(pcap_file(pcap)), &st) || !S_ISREG(st.st_mode) || !st.st_size)
+		return;
+	map = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fileno(pcap_file(pcap)), 0);
+	if (map != MAP_FAILED)
+		*file = (struct file){ map, st.st_size };
+}
+
+/*
+ * libpcap's buffer is for one frame only.  The frame is in the file, too, at the end of what was read
+ * in the usual format; of others, a copy is kept.
+ */
+static const uint8_t *keep_frame(const struct file *file, pcap_t *pcap, const uint8_t *data, size_t length)
+{
+	off_t end = ftello(pcap_file(pcap));
+	uint8_t *copy;
+
+	if (end >= (off_t)length && (size_t)end <= file->size &&
+	    !memcmp(file->bytes + end - length, data, length))
+		return file->bytes + end - length;
+	copy = xrealloc(NULL, length);
+	memcpy(copy, data, length);
+	return copy;
+}
+
 void capture_read(struct capture *capture, const char *path, const uint8_t mac[6])
 {
 	char why[PCAP_ERRBUF_SIZE];
 	struct pcap_pkthdr *header;
 	double first = 0, time;
 	const uint8_t *data;
-	uint8_t *kept;
+	struct file file;
 	pcap_t *pcap;
 	int got;
 
@@ -266,16 +304,15 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 	if (pcap_datalink(pcap) != DLT_EN10MB)
 		fail("%s: a capture of %s, not of Ethernet", path,
 		     pcap_datalink_val_to_name(pcap_datalink(pcap)));
+	map_file(&file, pcap);
 	while ((got = pcap_next_ex(pcap, &header, &data)) == 1) {
 		capture->frames++;
 		capture->bytes += PCAP_RECORD_HEAD + header->caplen;
 		time = header->ts.tv_sec + header->ts.tv_usec / 1e6;
 		if (capture->frames == 1)
 			first = time;
-		/* libpcap's buffer is for one frame only.  It is kept to the end, as the program is. */
-		kept = xrealloc(NULL, header->caplen);
-		memcpy(kept, data, header->caplen);
-		read_frame(capture, kept, header->caplen, time - first, mac);
+		read_frame(capture, keep_frame(&file, pcap, data, header->caplen), header->caplen,
+			   time - first, mac);
 	}
 	capture->half_frame = got != PCAP_ERROR_BREAK && feof(pcap_file(pcap));
 	if (got != PCAP_ERROR_BREAK && !capture->half_frame)

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,7 +28,8 @@ struct slot {
 	char *kept;			/* another name of the image, which no checker knows */
 	int image_fd;
 	uint8_t *map;			/* of the image */
-	uint8_t *wanted;		/* what it shall hold */
+	int watch;			/* inotify: says that a checker may have written to the image; or -1 */
+	bool foreign;			/* the image holds something else than a state */
 	LIST(uint32_t) pages;		/* which are not all zero, or the checker has touched */
 	uint8_t *is_used;		/* a bit for each page */
 	blkcnt_t blocks;
@@ -114,11 +117,103 @@ static size_t page_length(const struct content *content, uint64_t page)
 	return left < PAGE ? left : PAGE;
 }
 
-static void want(const struct checker *checker, struct slot *slot, uint32_t word, int32_t position)
+/* Words, at the positions that they are held at, or, if @model is given, with their newest values. */
+static void put_words(const struct history *history, struct slot *slot, const held_list *words,
+		      const struct model *model)
 {
-	uint64_t value = model_value(checker->history, word, position);
+	uint32_t s = 0;
 
-	memcpy(slot->wanted + checker->history->words.v[word].offset, &value, WORD);
+	for (size_t i = 0; i < words->n; i++) {
+		const struct held *held = &words->v[i];
+		const struct stretch *stretch;
+		size_t at;
+
+		s = history_stretch_near(history, held->word, s);
+		stretch = &history->stretches.v[s];
+		at = (size_t)(held->word - stretch->word) * WORD;
+		memcpy(slot->map + stretch->offset + at,
+		       stretch_bytes(history, s, model ? model->top[s] : held->position) + at, WORD);
+	}
+}
+
+/* The part of the stretch that lies in the @length bytes of the device from @at on. */
+static void put_part(const struct history *history, uint32_t s, int32_t position, uint64_t at,
+		     size_t length, uint8_t *to)
+{
+	const struct stretch *stretch = &history->stretches.v[s];
+	uint64_t from = stretch->offset > at ? stretch->offset : at;
+	uint64_t end = stretch->offset + (uint64_t)stretch->words * WORD;
+
+	if (end > at + length)
+		end = at + length;
+	memcpy(to + (from - at), stretch_bytes(history, s, position) + (from - stretch->offset),
+	       end - from);
+}
+
+/* A page of the device with all that came, or, if there is no @model, before anything came. */
+static void make_page(const struct checker *checker, const struct model *model, uint64_t at,
+		      size_t length, uint8_t *page)
+{
+	const struct history *history = checker->history;
+
+	memcpy(page, checker->content->bytes + at, length);
+	for (uint32_t s = history_stretch_at(history, at);
+	     s < history->stretches.n && history->stretches.v[s].offset < at + length; s++)
+		put_part(history, s, model ? model->top[s] : START, at, length, page);
+}
+
+/* By write(2), so that a full disk is an error and no signal. */
+static void write_pages(const struct checker *checker, const struct slot *slot, const struct model *model)
+{
+	uint8_t page[PAGE];
+
+	for (size_t i = 0; i < slot->pages.n; i++) {
+		uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
+		size_t length = page_length(checker->content, slot->pages.v[i]);
+
+		make_page(checker, model, at, length, page);
+		write_file(slot->image, slot->image_fd, page, length, at);
+	}
+}
+
+static void compare_pages(const struct checker *checker, const struct slot *slot,
+			  const struct model *model)
+{
+	uint8_t page[PAGE];
+
+	for (size_t i = 0; i < slot->pages.n; i++) {
+		uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
+		size_t length = page_length(checker->content, slot->pages.v[i]);
+
+		make_page(checker, model, at, length, page);
+		if (memcmp(slot->map + at, page, length))
+			memcpy(slot->map + at, page, length);
+	}
+}
+
+/*
+ * Has anyone had the image open for writing, or written to it by its name, since the last call?  Stores
+ * to a mapping are seen when that goes.  True, too, if that cannot be known.
+ */
+static bool was_written(const struct slot *slot)
+{
+	char events[4096];
+	bool written = slot->watch < 0;
+
+	while (slot->watch >= 0 && read(slot->watch, events, sizeof(events)) > 0)
+		written = true;
+	return written;
+}
+
+static void watch_image(struct slot *slot)
+{
+	slot->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (slot->watch < 0)
+		return;
+	if (inotify_add_watch(slot->watch, slot->image, IN_CLOSE_WRITE | IN_MODIFY) < 0) {
+		close(slot->watch);
+		slot->watch = -1;
+	}
 }
 
 static void open_slot(struct checker *checker, struct slot *slot, unsigned int number)
@@ -134,8 +229,13 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	slot->kept = xasprintf("%s/kept%u", checker->folder, number);
 	slot->is_used = xcalloc(content->size / PAGE / 8 + 1, 1);
 	use_pages_of(slot, content->fd, content->start, content->size);
-	for (size_t w = 0; w < history->words.n; w++)
-		use_page(slot, history->words.v[w].offset / PAGE);
+	for (size_t s = 0; s < history->stretches.n; s++) {
+		const struct stretch *stretch = &history->stretches.v[s];
+		uint64_t end = stretch->offset + (uint64_t)stretch->words * WORD;
+
+		for (uint64_t page = stretch->offset / PAGE; page * PAGE < end; page++)
+			use_page(slot, page);
+	}
 
 	slot->image_fd = open(slot->image, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	fd = open(slot->answered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -143,21 +243,14 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	    link(slot->image, slot->kept))
 		fail_errno("%s", slot->image);
 	close(fd);
-	slot->wanted = mmap(NULL, content->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-			    content->fd, content->start);
 	slot->map = mmap(NULL, content->size, PROT_READ | PROT_WRITE, MAP_SHARED, slot->image_fd, 0);
-	if (slot->wanted == MAP_FAILED || slot->map == MAP_FAILED)
+	if (slot->map == MAP_FAILED)
 		fail_errno("%s: mmap", slot->image);
-	for (uint32_t w = 0; w < history->words.n; w++)
-		want(checker, slot, w, START);
-	/* By write(2), so that a full disk is an error and no signal. */
-	for (size_t i = 0; i < slot->pages.n; i++)
-		write_file(slot->image, slot->image_fd,
-			   slot->wanted + (uint64_t)slot->pages.v[i] * PAGE,
-			   page_length(content, slot->pages.v[i]), (uint64_t)slot->pages.v[i] * PAGE);
+	write_pages(checker, slot, NULL);
 	if (fstat(slot->image_fd, &st))
 		fail_errno("%s", slot->image);
 	slot->blocks = st.st_blocks;
+	watch_image(slot);
 }
 
 /* A checker may have moved another file to the place of its image, as `sed -i` does. */
@@ -171,8 +264,8 @@ static void bring_image_back(const struct slot *slot, const struct stat *own)
 		fail_errno("%s", slot->image);
 }
 
-/* What the checker may have done to its file is undone, too. */
-static void fill_image(const struct checker *checker, struct slot *slot)
+/* What the checker may have done to its file is undone.  True if it holds all that came, then. */
+static bool restore_image(const struct checker *checker, struct slot *slot, const struct model *model)
 {
 	const struct content *content = checker->content;
 	struct stat st;
@@ -180,27 +273,22 @@ static void fill_image(const struct checker *checker, struct slot *slot)
 	if (fstat(slot->image_fd, &st))
 		fail_errno("%s", slot->image);
 	bring_image_back(slot, &st);
+	if (!was_written(slot) && !slot->foreign)
+		return false;
 	if ((uint64_t)st.st_size != content->size && ftruncate(slot->image_fd, content->size))
 		fail_errno("%s", slot->image);
-	if (st.st_blocks != slot->blocks || (uint64_t)st.st_size != content->size) {
+	if (slot->foreign || st.st_blocks != slot->blocks || (uint64_t)st.st_size != content->size) {
 		use_pages_of(slot, slot->image_fd, 0, content->size);
-		for (size_t i = 0; i < slot->pages.n; i++) {
-			uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
-
-			write_file(slot->image, slot->image_fd, slot->wanted + at,
-				   page_length(content, slot->pages.v[i]), at);
-		}
+		write_pages(checker, slot, model);
 		if (fstat(slot->image_fd, &st))
 			fail_errno("%s", slot->image);
 		slot->blocks = st.st_blocks;
+		slot->foreign = false;
+	} else {
+		compare_pages(checker, slot, model);
 	}
-	for (size_t i = 0; i < slot->pages.n; i++) {
-		uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
-		size_t length = page_length(content, slot->pages.v[i]);
-
-		if (memcmp(slot->map + at, slot->wanted + at, length))
-			memcpy(slot->map + at, slot->wanted + at, length);
-	}
+	was_written(slot);	/* by us, this time */
+	return true;
 }
 
 /* "QP PSN OFFSET LENGTH" of each persistent FLUSH whose answer the initiator was sent */
@@ -228,25 +316,34 @@ static void fill_answered(const struct checker *checker, struct slot *slot, cons
 		fail_errno("%s", slot->answered);
 }
 
+/* Of the words that differ since the last state: their newest values. */
+static void bring_to_top(const struct history *history, struct slot *slot, const struct model *model)
+{
+	uint32_t from = slot->updates < model->updates ? slot->updates : model->updates;
+	uint32_t to = slot->updates + model->updates - from;
+
+	for (uint32_t u = from; u < to; u++) {
+		uint32_t s = history->updates.v[u].stretch;
+		const struct stretch *stretch = &history->stretches.v[s];
+
+		put_part(history, s, model->top[s], stretch->offset, (size_t)stretch->words * WORD,
+			 slot->map + stretch->offset);
+	}
+	put_words(history, slot, &slot->held, model);
+}
+
 static void prepare(const struct checker *checker, struct slot *slot, const struct model *model,
 		    const struct state *state)
 {
 	const struct history *history = checker->history;
-	uint32_t from = slot->updates < model->updates ? slot->updates : model->updates;
-	uint32_t to = slot->updates + model->updates - from;
 
-	for (uint32_t u = from; u < to; u++)
-		want(checker, slot, history->updates.v[u].word,
-		     model->top[history->updates.v[u].word]);
+	if (!restore_image(checker, slot, model))
+		bring_to_top(history, slot, model);
 	slot->updates = model->updates;
-	for (size_t i = 0; i < slot->held.n; i++)
-		want(checker, slot, slot->held.v[i].word, model->top[slot->held.v[i].word]);
 	slot->held.n = 0;
-	for (size_t i = 0; i < state->held.n; i++) {
+	for (size_t i = 0; i < state->held.n; i++)
 		*list_add(&slot->held) = state->held.v[i];
-		want(checker, slot, state->held.v[i].word, state->held.v[i].position);
-	}
-	fill_image(checker, slot);
+	put_words(history, slot, &slot->held, NULL);
 	fill_answered(checker, slot, model);
 }
 
@@ -342,14 +439,32 @@ static void finish(struct checker *checker, struct slot *slot, int status, enum 
 	result(arg, slot->number, &slot->state, verdict, checker->said);
 }
 
-/* Kills it with all that it has started. */
-static void stop(struct checker *checker, struct slot *slot, checker_result result, void *arg)
+/*
+ * Kills the checker, if it still runs, and what it has started and not waited for: that must not write
+ * to the next state.  Its status.
+ */
+static int end_group(pid_t pid)
 {
 	int status;
 
-	kill(-slot->pid, SIGKILL);
-	waitpid(slot->pid, &status, 0);
-	finish(checker, slot, status, TOO_SLOW, result, arg);
+	kill(-pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	/* Orphans are ours: see checker_new(). */
+	while (waitpid(-pid, NULL, 0) > 0)
+		;
+	return status;
+}
+
+static void stop(struct checker *checker, struct slot *slot, checker_result result, void *arg)
+{
+	finish(checker, slot, end_group(slot->pid), TOO_SLOW, result, arg);
+}
+
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = { };
+
+	return !waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
 }
 
 /* Wait until one of those that run has ended, if some do. */
@@ -370,7 +485,8 @@ static bool wait_for_one(struct checker *checker, checker_result result, void *a
 			if (!slot->pid)
 				continue;
 			running = true;
-			if (waitpid(slot->pid, &status, WNOHANG) == slot->pid) {
+			if (has_ended(slot->pid)) {
+				status = end_group(slot->pid);
 				finish(checker, slot, status, CONSISTENT, result, arg);
 				return true;
 			}
@@ -445,7 +561,7 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 	struct state state = { .frame = model->frame };
 
 	prepare(checker, slot, model, &state);
-	/* The next state finds these pages other than it wants them. */
+	slot->foreign = true;
 	use_pages_of(slot, content->fd, content->start, content->size);
 	for (size_t i = 0; i < slot->pages.n; i++) {
 		uint64_t at = (uint64_t)slot->pages.v[i] * PAGE;
@@ -471,7 +587,7 @@ void checker_keep(struct checker *checker, const struct model *model, const stru
 	if (fd < 0 || ftruncate(fd, checker->content->size))
 		fail_errno("%s", image);
 	for (size_t i = 0; i < slot->pages.n; i++)
-		write_file(image, fd, slot->wanted + (uint64_t)slot->pages.v[i] * PAGE,
+		write_file(image, fd, slot->map + (uint64_t)slot->pages.v[i] * PAGE,
 			   page_length(checker->content, slot->pages.v[i]),
 			   (uint64_t)slot->pages.v[i] * PAGE);
 	close(fd);
@@ -540,6 +656,7 @@ struct checker *checker_new(const struct history *history, const struct content 
 	checker->slots = xcalloc(jobs, sizeof(*checker->slots));
 	living = checker;
 	atexit(clean_up);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	signal(SIGINT, end_by_signal);
 	signal(SIGTERM, end_by_signal);
 	sigemptyset(&child);
@@ -565,7 +682,8 @@ void checker_free(struct checker *checker)
 		struct slot *slot = &checker->slots[i];
 
 		munmap(slot->map, checker->content->size);
-		munmap(slot->wanted, checker->content->size);
+		if (slot->watch >= 0)
+			close(slot->watch);
 		close(slot->image_fd);
 		free(slot->image);
 		free(slot->answered);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The user's checker: a program that looks at what a power failure left.  Several run at once, each
- * with a file of its own.  Only the words that differ from the previous state are written to it.
+ * with a file of its own.  Only the words that differ from the previous state are written to it, and
+ * only a file that a checker had open for writing is compared with what it shall hold.
  */
 #ifndef CHECKER_H
 #define CHECKER_H

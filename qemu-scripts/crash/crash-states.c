@@ -229,7 +229,8 @@ static void read_run(struct run *run, const struct options *o)
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
-	unsigned int persistent = 0, other = 0, reads = 0, uncovered = 0;
+	unsigned int persistent = 0, other = 0, reads = 0;
+	uint64_t uncovered = 0;
 
 	for (size_t i = 0; i < history->requests.n; i++) {
 		const struct request *request = &history->requests.v[i];
@@ -238,15 +239,16 @@ static void count_requests(const struct run *run)
 		other += !strcmp(opcode_name(request->packet->opcode), "FLUSH") && !request->flush;
 	}
 	for (size_t u = 0; u < history->updates.n; u++)
-		uncovered += history->updates.v[u].covered == NEVER;
+		if (history->updates.v[u].covered == NEVER)
+			uncovered += history->stretches.v[history->updates.v[u].stretch].words;
 	for (size_t f = 0; f < history->flows.n; f++)
 		reads += history->flows.v[f].reads;
-	printf("%u frames, %zu QP%s, %zu packets of requests, which stored %zu times to %zu words of %s\n",
-	       run->capture.frames, history->flows.n, history->flows.n == 1 ? "" : "s", history->requests.n, history->updates.n,
-	       history->words.n, run->memory.device);
+	printf("%u frames, %zu QP%s, %zu packets of requests, which stored %" PRIu64 " times to %u words of %s\n",
+	       run->capture.frames, history->flows.n, history->flows.n == 1 ? "" : "s", history->requests.n, history->stores,
+	       history->words, run->memory.device);
 	printf("%u persistent FLUSHes, %u of them answered\n", persistent, run->model.all_answers);
 	if (uncovered)
-		printf("note: %u of the stores are covered by no persistent FLUSH\n", uncovered);
+		printf("note: %" PRIu64 " of the stores are covered by no persistent FLUSH\n", uncovered);
 	if (other)
 		printf("note: %u FLUSHes ask for global visibility only: they make nothing durable\n",
 		       other);
@@ -292,8 +294,7 @@ static void add_to_ranges(struct ranges *r, uint64_t offset)
 /* Can the word hold this at the end, by what came and what must have been executed? */
 static bool is_explained(const struct history *history, uint32_t w, uint64_t value)
 {
-	const struct word *word = &history->words.v[w];
-	int32_t position = word->n - 1;
+	int32_t position = history->stretches.v[history_stretch_of(history, w)].n - 1;
 
 	for (; position >= START; position--) {
 		const struct request *request;
@@ -347,7 +348,7 @@ static size_t check_end(const struct run *run)
 				break;
 		}
 		memcpy(&value, end.bytes + offset, WORD);
-		w = history->words.n ? history_word(history, offset) : NEVER;
+		w = history_word(history, offset);
 		if (w != NEVER) {
 			if (!is_explained(history, w, value))
 				add_to_ranges(&wrong, offset);
@@ -610,7 +611,7 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 		run->model.order == ORDER_ALL ? "ordered" : "spec");
 	for (size_t i = 0; i < e->state.held.n; i++)
 		fprintf(file, "held %" PRIu64 " %d\n",
-			run->history.words.v[e->state.held.v[i].word].offset,
+			history_offset(&run->history, e->state.held.v[i].word),
 			e->state.held.v[i].position);
 	close_file(file, folder);
 	file = create(folder, "lost");	/* for the ladder */
@@ -673,10 +674,10 @@ static void read_state(const struct run *run, const char *path, struct state *st
 		fail("%s: not understood", path);
 	*ordered = !strcmp(model, "ordered");
 	while ((got = fscanf(file, " held %" SCNu64 " %d", &offset, &position)) == 2) {
-		uint32_t w = run->history.words.n && offset % WORD == 0 ?
-			     history_word(&run->history, offset) : NEVER;
+		uint32_t w = offset % WORD ? NEVER : history_word(&run->history, offset);
 
-		if (w == NEVER || position < START || position >= (int32_t)run->history.words.v[w].n)
+		if (w == NEVER || position < START ||
+		    position >= (int32_t)run->history.stretches.v[history_stretch_of(&run->history, w)].n)
 			fail("%s: this run has no such value of the word at %" PRIu64, path, offset);
 		*list_add(&state->held) = (struct held){ w, position };
 	}
@@ -730,13 +731,13 @@ static int lose(struct run *run, const struct options *o)
 		const struct held *held = &state.held.v[i];
 		uint64_t value = model_value(history, held->word, held->position);
 
-		lost += value != model_value(history, held->word, model->top[held->word]);
+		lost += value != model_value(history, held->word, model_top(model, held->word));
 	}
 	/* All of them: QEMU may not have come to what was received last, and memory may all the same. */
-	for (uint32_t w = 0; w < history->words.n; w++) {
-		int32_t position = model->open_at[w] == NEVER ? model->top[w] :
-				   model->choice[model->open_at[w]];
-		off_t at = run->start.start + history->words.v[w].offset;
+	for (uint32_t w = 0; w < history->words; w++) {
+		uint32_t s = history_stretch_of(history, w);
+		int32_t position = model->open_at[s] == NEVER ? model->top[s] : model->choice[w];
+		off_t at = run->start.start + history_offset(history, w);
 		uint64_t value, is;
 
 		if (pread(fd, &is, WORD, at) != WORD)
@@ -750,8 +751,8 @@ static int lose(struct run *run, const struct options *o)
 	}
 	if (close(fd))
 		fail_errno("--lose %s", o->lose);
-	printf("the power failure took %zu words of %zu that were not durable yet, of %zu stored (seed %" PRIu64 ")\n",
-	       lost, model->open.n, history->words.n, o->seed);
+	printf("the power failure took %zu words of %zu that were not durable yet, of %u stored (seed %" PRIu64 ")\n",
+	       lost, model->open_words, history->words, o->seed);
 	free(state.held.v);
 	return 0;
 }

@@ -58,8 +58,8 @@ static void remove_folder(void)
 static void digits(const struct state *state, unsigned int words, char *text)
 {
 	for (unsigned int i = 0; i < words; i++) {
-		uint32_t w = history.words.n ? history_word(&history, i * 8) : NEVER;
-		int32_t position = w == NEVER ? START : model.top[w];
+		uint32_t w = history_word(&history, i * 8);
+		int32_t position = w == NEVER ? START : model_top(&model, w);
 		uint64_t value;
 
 		for (size_t h = 0; h < state->held.n; h++)
@@ -347,6 +347,42 @@ TEST_F(run, two_stores_of_half_a_word_leave_it_in_parts)
 	EXPECT_STATES(2, 1, "/ 0 1");
 }
 
+/* Each ends elsewhere, in the midst of words, too. */
+TEST_F(run, stores_that_overlap_are_told_apart)
+{
+	write_bytes(1, KEY, 0, 64, 1);
+	write_bytes(2, KEY, 20, 24, 2);		/* half of word 2, words 3 and 4, half of word 5 */
+	flush_as(3, KEY, 8, 36, DURABLE);	/* and half of word 5 */
+	response(3);
+	write_bytes(4, KEY, 24, 8, 3);
+	load(ORDER_SPEC);
+	EXPECT_EQ(8, history.words);
+	EXPECT_EQ(7, history.stretches.n);
+	EXPECT_STATES(4, 8, "01/22/00 01/22/01 01/22/10 01/22/11 11/22/00 11/22/01 11/22/10 11/22/11");
+	EXPECT_STATES(5, 4, "01/2 01/3 11/2 11/3");
+	EXPECT_EQ(0x0202020201010101, model_value(&history, history_word(&history, 16), 1));
+	EXPECT_EQ(0x0101010102020202, model_value(&history, history_word(&history, 40), 1));
+}
+
+/* Its words are next to each other: one stretch, but each may be old or new. */
+TEST_F(run, a_long_write_is_one_stretch)
+{
+	struct state state = { };
+
+	write_bytes(1, KEY, 0, 4096, 1);
+	write_bytes(2, KEY, 4096, 8, 1);
+	load(ORDER_SPEC);
+	EXPECT_EQ(2, history.stretches.n);
+	EXPECT_EQ(513, history.words);
+	model_cut(&model, 2);
+	*list_add(&state.held) = (struct held){ history_word(&history, 4088), START };
+	*list_add(&state.held) = (struct held){ history_word(&history, 8), START };
+	EXPECT_EQ(true, model_allows(&model, &state));
+	EXPECT_EQ(2, state.held.n);
+	EXPECT_EQ(NEVER, history_word(&history, 4104));
+	free(state.held.v);
+}
+
 TEST_F(run, atomics_store_what_their_answers_tell)
 {
 	struct roce_atomic_eth add = { htobe64(VA), htobe32(KEY), htobe64(0x0202020202020202), 0 };
@@ -594,7 +630,7 @@ TEST_F(run, ordinary_memory_is_left_alone)
 	request(ROCE_RC_WRITE_ONLY, 1, 0x303, 0x1000 - VA, 8, "abcdefgh", 8);
 	write_word(2, 0, 1);
 	load(ORDER_SPEC);
-	EXPECT_EQ(1, history.words.n);
+	EXPECT_EQ(1, history.words);
 }
 
 /******************************************************************************
@@ -988,10 +1024,14 @@ static bool look_at(void *arg, struct model *at, const struct state *state, size
 	struct look *look = arg;
 
 	(void)number;
-	for (uint32_t w = 0; w < history.words.n; w++)
-		look->image[history.words.v[w].offset / 8] = model_value(&history, w, at->top[w]);
+	for (uint32_t s = 0; s < history.stretches.n; s++) {
+		const struct stretch *stretch = &history.stretches.v[s];
+
+		memcpy(look->image + stretch->offset / 8, stretch_bytes(&history, s, at->top[s]),
+		       stretch->words * 8);
+	}
 	for (size_t h = 0; h < state->held.n; h++)
-		look->image[history.words.v[state->held.v[h].word].offset / 8] =
+		look->image[history_offset(&history, state->held.v[h].word) / 8] =
 			model_value(&history, state->held.v[h].word, state->held.v[h].position);
 	look->failed += ring_look(look->image, acknowledged(at)) != NULL;
 	return true;

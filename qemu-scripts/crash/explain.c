@@ -48,6 +48,21 @@ static bool fails_without(struct search *search, const held_list *lost)
 	return fails;
 }
 
+/* All open words at their floors, or at those that the state asked about last has raised. */
+static void hold_floors(const struct model *model, bool raised, held_list *held)
+{
+	held->n = 0;
+	for (size_t i = 0; i < model->open.n; i++) {
+		uint32_t s = model->open.v[i];
+		const struct stretch *stretch = &model->history->stretches.v[s];
+		int32_t position = raised && model->raised_when[s] == model->now ? model->raised[s] :
+										  model->floor[s];
+
+		for (uint32_t w = 0; w < stretch->words; w++)
+			*list_add(held) = (struct held){ stretch->word + w, position };
+	}
+}
+
 /*
  * True if a state is allowed and fails in which the lost words are lost, these are there, and all
  * others have the floor, as far as the model lets them.
@@ -60,18 +75,12 @@ static bool fails_with(struct search *search, const held_list *there)
 
 	/* What is there says which FLUSHes have been executed, which raises floors: again, then. */
 	for (int tries = 0; tries < 2 && !allowed; tries++) {
-		state.held.n = 0;
-		for (size_t i = 0; i < model->open.n; i++) {
-			uint32_t w = model->open.v[i];
-			int32_t position = !tries || model->raised_when[w] != model->now ?
-					   model->floor[w] : model->raised[w];
-
-			*list_add(&state.held) = (struct held){ w, position };
-		}
+		hold_floors(model, tries, &state.held);
+		/* What comes later in the list counts. */
 		for (size_t j = 0; j < search->lost->n; j++)
-			state.held.v[model->open_at[search->lost->v[j].word]] = search->lost->v[j];
+			*list_add(&state.held) = search->lost->v[j];
 		for (size_t j = 0; j < there->n; j++)
-			state.held.v[model->open_at[there->v[j].word]] = there->v[j];
+			*list_add(&state.held) = there->v[j];
 		allowed = model_allows(model, &state);
 	}
 	if (allowed)
@@ -94,9 +103,9 @@ static uint64_t group_of(const struct grouping *grouping, const struct held *hel
 
 	switch (grouping->grain) {
 	case REQUEST:
-		return model_update(model->history, held->word, model->top[held->word])->request;
+		return model_update(model->history, held->word, model_top(model, held->word))->request;
 	case LINE:
-		return model->history->words.v[held->word].offset / 64;
+		return history_offset(model->history, held->word) / 64;
 	default:
 		return held->word;
 	}
@@ -331,15 +340,19 @@ static uint32_t find_flush_before(const struct model *model, uint32_t lost, uint
 static void count_words(const struct explanation *e, const struct model *model, uint32_t request,
 			unsigned int *lost, unsigned int *all)
 {
-	const struct request *r = &model->history->requests.v[request];
+	const struct history *history = model->history;
+	const struct request *r = &history->requests.v[request];
 
-	*all = r->updates;
-	*lost = 0;
-	for (size_t i = 0; i < e->state.held.n; i++)
-		for (int32_t p = e->state.held.v[i].position + 1;
-		     p <= model->top[e->state.held.v[i].word]; p++)
-			if (model_update(model->history, e->state.held.v[i].word, p)->request == request)
+	*all = *lost = 0;
+	for (uint32_t u = r->first_update; u < r->first_update + r->updates; u++)
+		*all += history->stretches.v[history->updates.v[u].stretch].words;
+	for (size_t i = 0; i < e->state.held.n; i++) {
+		const struct held *held = &e->state.held.v[i];
+
+		for (int32_t p = held->position + 1; p <= model_top(model, held->word); p++)
+			if (model_update(history, held->word, p)->request == request)
 				++*lost;
+	}
 }
 
 static void find_culprit(struct explanation *e, const struct model *model)
@@ -422,10 +435,10 @@ static void find_culprit(struct explanation *e, const struct model *model)
 			fprintf(why, "was never answered");
 		fprintf(why, ": until that FLUSH has completed, nothing may count on it.");
 	} else {
-		e->culprit = look_for_near_miss(model, lost, history->words.v[held->word].offset,
+		e->culprit = look_for_near_miss(model, lost, history_offset(history, held->word),
 						update->mask, seen, &near);
 		if (near == NEVER) {
-			near = find_flush_before(model, e->lost, history->words.v[held->word].offset,
+			near = find_flush_before(model, e->lost, history_offset(history, held->word),
 						 update->mask);
 			/* If a later FLUSH covers the store, one that names more than the store was meant for others. */
 			if (near != NEVER && update->covered != NEVER &&
@@ -442,7 +455,7 @@ static void find_culprit(struct explanation *e, const struct model *model)
 			break;
 		case CULPRIT_RANGE:
 			fprintf(why, "%s does not hold all that was stored to the word at 0x%" PRIx64 "%s.  Its range, or its key, has to cover what is to be durable.",
-				request_text(flush), history->words.v[held->word].offset, tail);
+				request_text(flush), history_offset(history, held->word), tail);
 			break;
 		case CULPRIT_BEFORE:
 			fprintf(why, "%s names it, but was sent before it%s: a FLUSH covers what precedes it.  Send the FLUSH after the store.",
@@ -472,6 +485,30 @@ static void find_culprit(struct explanation *e, const struct model *model)
 		fail("no memory");
 }
 
+static int by_word(const void *a, const void *b)
+{
+	uint32_t x = ((const struct held *)a)->word, y = ((const struct held *)b)->word;
+
+	return x < y ? -1 : x > y;
+}
+
+/* All open words but the lost ones, with their newest values. */
+static void add_others(const struct model *model, held_list *lost, held_list *others)
+{
+	if (lost->n)
+		qsort(lost->v, lost->n, sizeof(*lost->v), by_word);
+	for (size_t i = 0; i < model->open.n; i++) {
+		const struct stretch *stretch = &model->history->stretches.v[model->open.v[i]];
+
+		for (uint32_t w = stretch->word; w < stretch->word + stretch->words; w++) {
+			struct held held = { w, model->top[model->open.v[i]] };
+
+			if (!lost->n || !bsearch(&held, lost->v, lost->n, sizeof(held), by_word))
+				*list_add(others) = held;
+		}
+	}
+}
+
 void explain(struct explanation *e, struct model *model, struct checker *checker,
 	     const struct state *state)
 {
@@ -495,15 +532,7 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 		*list_add(&e->state.held) = lost.v[i];
 	model_allows(model, &e->state);
 
-	for (size_t i = 0; i < model->open.n; i++) {
-		uint32_t w = model->open.v[i];
-		bool is_lost = false;
-
-		for (size_t j = 0; j < lost.n; j++)
-			is_lost |= lost.v[j].word == w;
-		if (!is_lost)
-			*list_add(&e->needed) = (struct held){ w, model->top[w] };
-	}
+	add_others(model, &lost, &e->needed);
 	search.lost = &lost;
 	e->cut_short = !search.runs;
 	search.runs = RUNS;
@@ -522,17 +551,17 @@ static void print_word(const struct model *model, FILE *file, const char *what, 
 	const struct history *history = model->history;
 	uint32_t request;
 
-	fprintf(file, "  %s 0x%" PRIx64 "  holds ", what, history->words.v[word].offset);
+	fprintf(file, "  %s 0x%" PRIx64 "  holds ", what, history_offset(history, word));
 	if (position == START)
 		fputs("what it held at the start", file);
 	else
 		fprintf(file, "what %s gave it",
 			request_text(request_at(model, word, position, &request)));
 	fprintf(file, ", 0x%016" PRIx64, le64toh(model_value(history, word, position)));
-	if (position < model->top[word])
+	if (position < model_top(model, word))
 		fprintf(file, ", not what %s gave it, 0x%016" PRIx64,
-			request_text(request_at(model, word, model->top[word], &request)),
-			le64toh(model_value(history, word, model->top[word])));
+			request_text(request_at(model, word, model_top(model, word), &request)),
+			le64toh(model_value(history, word, model_top(model, word))));
 	fputc('\n', file);
 }
 
@@ -558,19 +587,21 @@ void explanation_print(const struct explanation *e, const struct model *model, F
 void explanation_frames(const struct explanation *e, const struct model *model, FILE *file)
 {
 	const struct history *history = model->history;
+	uint8_t *lost = xcalloc(history->requests.n, 1);
 	const char *comma = "";
 
-	for (uint32_t r = 0; r < history->requests.n; r++) {
-		unsigned int lost, all;
+	for (size_t i = 0; i < e->state.held.n; i++) {
+		const struct held *held = &e->state.held.v[i];
 
-		if (history->requests.v[r].packet->frame > e->state.frame)
-			break;
-		count_words(e, model, r, &lost, &all);
-		if (lost) {
+		for (int32_t p = held->position + 1; p <= model_top(model, held->word); p++)
+			lost[model_update(history, held->word, p)->request] = 1;
+	}
+	for (uint32_t r = 0; r < history->requests.n; r++)
+		if (lost[r]) {
 			fprintf(file, "%s%u", comma, history->requests.v[r].packet->frame);
 			comma = ",";
 		}
-	}
+	free(lost);
 }
 
 void explanation_free(struct explanation *e)

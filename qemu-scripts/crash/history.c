@@ -64,18 +64,23 @@ fail_at(const struct history *history, const struct packet *packet, const char *
  * Which response belongs to which QP?  It names the QP of the initiator only.
  */
 
+/* Packets that belong together: their places in the capture, in order. */
+typedef LIST(uint32_t) packet_list;
+
 /* The responses that go to one QP of an initiator. */
 struct answers {
 	struct address to;
 	uint32_t qpn;
 	uint16_t port;
-	const struct packet *first;
+	packet_list packets;
 	uint32_t flow;			/* that they answer, or NEVER */
+	size_t can;			/* so many flows they may answer, that have no answers yet */
 };
 
 struct matching {
 	LIST(struct answers) answers;
-	uint32_t *flow_of;		/* packet -> flow or answers; NEVER: none */
+	packet_list *asked;		/* of each flow: its requests */
+	bool *can;			/* answers, flow -> may they answer it? */
 };
 
 /* The source port that Linux gives both ends of a connection that has no flow label. */
@@ -88,126 +93,259 @@ static uint16_t port_of(uint32_t a, uint32_t b)
 	return 0xc000 | ((v & 0x3fff) ^ (v & 0xfc000) >> 14);
 }
 
+static uint64_t hash_of_end(const struct packet *packet)
+{
+	uint64_t hash = packet->qpn;
+
+	for (size_t i = 0; !packet->to_target && i < sizeof(packet->to.byte); i++)
+		hash = mix64(hash << 8 ^ packet->to.byte[i]);
+	return mix64(hash << 1 | packet->to_target);
+}
+
+/* The flow of a request, or answers of a response; a new one if there is none. */
+static uint32_t find_end(struct history *history, struct matching *matching,
+			 const struct packet *packet, uint32_t *slots, size_t size)
+{
+	size_t at = hash_of_end(packet) & (size - 1);
+
+	for (; slots[at] != NEVER; at = (at + 1) & (size - 1)) {
+		uint32_t i = slots[at] / 2;
+
+		if (slots[at] % 2 != packet->to_target)
+			continue;
+		if (packet->to_target ? history->flows.v[i].qpn == packet->qpn :
+		    matching->answers.v[i].qpn == packet->qpn &&
+		    same_address(&matching->answers.v[i].to, &packet->to))
+			return i;
+	}
+	if (packet->to_target) {
+		slots[at] = history->flows.n * 2 + 1;
+		*list_add(&history->flows) = (struct flow) {
+			.qpn = packet->qpn, .initiator = packet->from, .port = packet->port,
+		};
+	} else {
+		slots[at] = matching->answers.n * 2;
+		*list_add(&matching->answers) = (struct answers) {
+			.qpn = packet->qpn, .to = packet->to, .port = packet->port, .flow = NEVER,
+		};
+	}
+	return slots[at] / 2;
+}
+
+static bool is_followed(const struct packet *packet)
+{
+	return is_reliable(packet->opcode) && packet->to_target != is_response(packet->opcode);
+}
+
 static void sort_packets(struct history *history, struct matching *matching)
 {
 	const struct capture *capture = history->capture;
+	uint32_t *end = xcalloc(capture->packets.n, sizeof(*end)), *slots;
+	size_t size = 16;
 
+	/* An end has a packet at least. */
+	while (size < capture->packets.n * 2)
+		size *= 2;
+	slots = xcalloc(size, sizeof(*slots));
+	memset(slots, 0xff, size * sizeof(*slots));
+	for (size_t i = 0; i < capture->packets.n; i++)
+		if (is_followed(&capture->packets.v[i]))
+			end[i] = find_end(history, matching, &capture->packets.v[i], slots, size);
+	free(slots);
+	matching->asked = xcalloc(history->flows.n, sizeof(*matching->asked));
 	for (size_t i = 0; i < capture->packets.n; i++) {
 		const struct packet *packet = &capture->packets.v[i];
-		size_t f;
 
-		matching->flow_of[i] = NEVER;
-		if (!is_reliable(packet->opcode) || packet->to_target == is_response(packet->opcode))
-			continue;
-		if (packet->to_target) {
-			for (f = 0; f < history->flows.n; f++)
-				if (history->flows.v[f].qpn == packet->qpn)
-					break;
-			if (f == history->flows.n)
-				*list_add(&history->flows) = (struct flow) {
-					.qpn = packet->qpn, .initiator = packet->from,
-					.port = packet->port,
-				};
-		} else {
-			for (f = 0; f < matching->answers.n; f++)
-				if (matching->answers.v[f].qpn == packet->qpn &&
-				    same_address(&matching->answers.v[f].to, &packet->to))
-					break;
-			if (f == matching->answers.n)
-				*list_add(&matching->answers) = (struct answers) {
-					.qpn = packet->qpn, .to = packet->to, .first = packet,
-					.port = packet->port, .flow = NEVER,
-				};
-		}
-		matching->flow_of[i] = f;
+		if (is_followed(packet))
+			*list_add(packet->to_target ? &matching->asked[end[i]] :
+				  &matching->answers.v[end[i]].packets) = i;
 	}
+	free(end);
+}
+
+/* When was a PSN asked for first? */
+struct asking {
+	uint32_t psn, packet;
+};
+
+static int by_psn(const void *a, const void *b)
+{
+	const struct asking *x = a, *y = b;
+
+	if (x->psn != y->psn)
+		return x->psn < y->psn ? -1 : 1;
+	return x->packet < y->packet ? -1 : x->packet > y->packet;
+}
+
+/* Was @psn asked for before @packet? */
+static bool was_asked(const struct asking *asked, size_t n, uint32_t psn, uint32_t packet)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (asked[middle].psn < psn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < n && asked[low].psn == psn && asked[low].packet < packet;
 }
 
 /* Can all these responses be to requests of this flow?  Each must have come before. */
-static bool can_answer(const struct history *history, const struct matching *matching,
-		       uint32_t answers, uint32_t flow, uint8_t *asked)
+static bool can_answer(const struct history *history, const struct answers *answers,
+		       const struct flow *flow, const struct asking *asked, size_t n)
 {
-	const struct capture *capture = history->capture;
-	bool can = same_address(&matching->answers.v[answers].to,
-				&history->flows.v[flow].initiator);
+	if (!same_address(&answers->to, &flow->initiator))
+		return false;
+	for (size_t i = 0; i < answers->packets.n; i++) {
+		const struct packet *packet = &history->capture->packets.v[answers->packets.v[i]];
 
-	memset(asked, 0, PSNS / 8);
-	for (size_t i = 0; can && i < capture->packets.n; i++) {
-		const struct packet *packet = &capture->packets.v[i];
-
-		if (packet->to_target && matching->flow_of[i] == flow)
-			asked[packet->psn / 8] |= 1 << packet->psn % 8;
-		else if (!packet->to_target && matching->flow_of[i] == answers &&
-			 !is_retry(packet) && packet->opcode != ROCE_RC_READ_RESPONSE_MIDDLE &&
-			 packet->opcode != ROCE_RC_READ_RESPONSE_LAST)
-			can = asked[packet->psn / 8] & 1 << packet->psn % 8;
+		if (!is_retry(packet) && packet->opcode != ROCE_RC_READ_RESPONSE_MIDDLE &&
+		    packet->opcode != ROCE_RC_READ_RESPONSE_LAST &&
+		    !was_asked(asked, n, packet->psn, answers->packets.v[i]))
+			return false;
 	}
-	return can;
+	return true;
+}
+
+static void find_candidates(const struct history *history, struct matching *matching)
+{
+	size_t nf = history->flows.n;
+
+	matching->can = xcalloc(nf * matching->answers.n, sizeof(bool));
+	for (size_t f = 0; f < nf; f++) {
+		const packet_list *packets = &matching->asked[f];
+		struct asking *asked = xcalloc(packets->n, sizeof(*asked));
+
+		for (size_t i = 0; i < packets->n; i++)
+			asked[i] = (struct asking){ history->capture->packets.v[packets->v[i]].psn,
+						    packets->v[i] };
+		qsort(asked, packets->n, sizeof(*asked), by_psn);
+		for (size_t a = 0; a < matching->answers.n; a++) {
+			struct answers *answers = &matching->answers.v[a];
+			bool can = can_answer(history, answers, &history->flows.v[f], asked,
+					      packets->n);
+
+			matching->can[a * nf + f] = can;
+			answers->can += can;
+		}
+		free(asked);
+	}
+}
+
+/* The one flow that the answers can belong to, or NEVER if there is none, or more than one. */
+static uint32_t only_candidate(const struct history *history, const struct matching *matching, size_t a,
+			       bool by_port)
+{
+	const struct answers *answers = &matching->answers.v[a];
+	uint32_t which = NEVER;
+
+	for (uint32_t f = 0; f < history->flows.n; f++) {
+		const struct flow *flow = &history->flows.v[f];
+
+		if (!matching->can[a * history->flows.n + f] || flow->answers ||
+		    (by_port && (flow->port != answers->port ||
+				 flow->port != port_of(flow->qpn, answers->qpn))))
+			continue;
+		if (which != NEVER)
+			return NEVER;
+		which = f;
+	}
+	return which;
+}
+
+static void settle(struct history *history, struct matching *matching, size_t a, uint32_t f)
+{
+	matching->answers.v[a].flow = f;
+	history->flows.v[f].answers = true;
+	history->flows.v[f].peer_qpn = matching->answers.v[a].qpn;
+	for (size_t other = 0; other < matching->answers.n; other++)
+		matching->answers.v[other].can -= matching->can[other * history->flows.n + f];
+}
+
+static void __attribute__((noreturn))
+fail_at_answers(const struct history *history, const struct answers *answers, const char *why)
+{
+	fail_at(history, &history->capture->packets.v[answers->packets.v[0]], "%s", why);
+}
+
+/* Settle one of the answers, if there are some left. */
+static bool settle_one(struct history *history, struct matching *matching)
+{
+	const struct answers *left = NULL;
+
+	for (int by_port = 0; by_port < 2; by_port++)
+		for (size_t a = 0; a < matching->answers.n; a++) {
+			const struct answers *answers = &matching->answers.v[a];
+			uint32_t f;
+
+			if (answers->flow != NEVER)
+				continue;
+			if (!answers->can)
+				fail_at_answers(history, answers,
+						"what this answers is not in the capture: it has a gap");
+			left = left ? left : answers;
+			if (!by_port && answers->can > 1)
+				continue;
+			f = only_candidate(history, matching, a, by_port);
+			if (f == NEVER)
+				continue;
+			settle(history, matching, a, f);
+			return true;
+		}
+	if (left)
+		fail_at_answers(history, left,
+				"it may answer one of several QPs, and nothing tells which");
+	return false;
 }
 
 /* A target's QP has one peer, so what fits nowhere else settles the rest. */
 static void match_answers(struct history *history, struct matching *matching)
 {
-	size_t nf = history->flows.n, na = matching->answers.n, left = na;
-	bool *can = xcalloc(nf * na, sizeof(bool));
-	uint8_t *asked = xcalloc(1, PSNS / 8);
-	bool by_port = false, progress;
+	find_candidates(history, matching);
+	while (settle_one(history, matching))
+		;
+	free(matching->can);
+}
 
-	for (size_t a = 0; a < na; a++)
-		for (size_t f = 0; f < nf; f++)
-			can[a * nf + f] = can_answer(history, matching, a, f, asked);
-	free(asked);
+/* All packets of each flow, in order. */
+static packet_list *packets_of_flows(const struct history *history, const struct matching *matching)
+{
+	packet_list *of_flows = xcalloc(history->flows.n, sizeof(*of_flows));
+	uint32_t *flow_of = xcalloc(history->capture->packets.n, sizeof(*flow_of));
 
-	while (left) {
-		progress = false;
-		for (size_t a = 0; a < na; a++) {
-			struct answers *answers = &matching->answers.v[a];
-			size_t found = 0, which = 0;
+	memset(flow_of, 0xff, history->capture->packets.n * sizeof(*flow_of));
+	for (uint32_t f = 0; f < history->flows.n; f++)
+		for (size_t i = 0; i < matching->asked[f].n; i++)
+			flow_of[matching->asked[f].v[i]] = f;
+	for (size_t a = 0; a < matching->answers.n; a++)
+		for (size_t i = 0; i < matching->answers.v[a].packets.n; i++)
+			flow_of[matching->answers.v[a].packets.v[i]] = matching->answers.v[a].flow;
+	for (uint32_t i = 0; i < history->capture->packets.n; i++)
+		if (flow_of[i] != NEVER)
+			*list_add(&of_flows[flow_of[i]]) = i;
+	free(flow_of);
+	return of_flows;
+}
 
-			if (answers->flow != NEVER)
-				continue;
-			for (size_t f = 0; f < nf; f++) {
-				struct flow *flow = &history->flows.v[f];
-
-				if (!can[a * nf + f] || flow->answers ||
-				    (by_port && (flow->port != answers->port ||
-						 flow->port != port_of(flow->qpn, answers->qpn))))
-					continue;
-				found++;
-				which = f;
-			}
-			if (!found && !by_port)
-				fail_at(history, answers->first,
-					"what this answers is not in the capture: it has a gap");
-			if (found != 1)
-				continue;
-			answers->flow = which;
-			history->flows.v[which].answers = true;
-			history->flows.v[which].peer_qpn = answers->qpn;
-			progress = true;
-			by_port = false;
-			left--;
-		}
-		for (size_t a = 0; !progress && by_port && a < na; a++)
-			if (matching->answers.v[a].flow == NEVER)
-				fail_at(history, matching->answers.v[a].first,
-					"it may answer one of several QPs, and nothing tells which");
-		by_port = !progress;
-	}
-	free(can);
+static void free_matching(const struct history *history, struct matching *matching)
+{
+	for (size_t f = 0; f < history->flows.n; f++)
+		free(matching->asked[f].v);
+	for (size_t a = 0; a < matching->answers.n; a++)
+		free(matching->answers.v[a].packets.v);
+	free(matching->asked);
+	free(matching->answers.v);
 }
 
 /* Payload of a packet that others follow is as long as the path MTU. */
-static void learn_mtus(struct history *history, const struct matching *matching)
+static void learn_mtu(struct history *history, struct flow *flow, const packet_list *packets)
 {
-	for (size_t i = 0; i < history->capture->packets.n; i++) {
-		const struct packet *packet = &history->capture->packets.v[i];
-		uint32_t flow = matching->flow_of[i];
+	for (size_t i = 0; i < packets->n; i++) {
+		const struct packet *packet = &history->capture->packets.v[packets->v[i]];
 
-		if (flow != NEVER && !packet->to_target)
-			flow = matching->answers.v[flow].flow;
-		if (flow == NEVER)
-			continue;
 		switch (packet->opcode) {
 		case ROCE_RC_SEND_FIRST:
 		case ROCE_RC_SEND_MIDDLE:
@@ -215,7 +353,7 @@ static void learn_mtus(struct history *history, const struct matching *matching)
 		case ROCE_RC_WRITE_MIDDLE:
 		case ROCE_RC_READ_RESPONSE_FIRST:
 		case ROCE_RC_READ_RESPONSE_MIDDLE:
-			history->flows.v[flow].mtu = packet->payload_length;
+			flow->mtu = packet->payload_length;
 		}
 	}
 }
@@ -477,21 +615,16 @@ enum nak {
  * All packets of one connection, in the order in which they passed the target's network card.  Returns
  * the packet that contradicts what the NAKs were taken for, or NULL.
  */
-static const struct packet *follow_once(struct history *history, const struct matching *matching,
+static const struct packet *follow_once(struct history *history, const packet_list *packets,
 					struct responder *r, enum nak *naks, size_t *latest)
 {
-	const struct capture *capture = history->capture;
+	const struct packet *all = history->capture->packets.v;
 
-	for (size_t i = 0; i < capture->packets.n; i++) {
-		const struct packet *packet = &capture->packets.v[i];
-		uint32_t flow = matching->flow_of[i];
+	for (size_t i = 0; i < packets->n; i++) {
+		const struct packet *packet = &all[packets->v[i]];
 		unsigned int lost;
 		uint64_t psn;
 
-		if (flow != NEVER && !packet->to_target)
-			flow = matching->answers.v[flow].flow;
-		if (flow != r->index)
-			continue;
 		if (packet->to_target) {
 			take_from_initiator(history, r, packet);
 			continue;
@@ -518,7 +651,7 @@ static const struct packet *follow_once(struct history *history, const struct ma
 			/* What is sent again may have passed the card before the NAK: look again from there. */
 			naks[i] = NAK_LOST;
 			*latest = i;
-			while (capture->packets.v[i].frame > lost)
+			while (all[packets->v[i]].frame > lost)
 				i--;
 		}
 	}
@@ -529,10 +662,10 @@ static const struct packet *follow_once(struct history *history, const struct ma
  * A NAK says that a packet which came had not got to the driver, or it was on its way out when that
  * came.  The first is taken for true until what follows contradicts it.
  */
-static void follow(struct history *history, const struct matching *matching, uint32_t index)
+static void follow(struct history *history, const packet_list *packets, uint32_t index)
 {
 	struct flow *flow = &history->flows.v[index];
-	size_t n = history->capture->packets.n, before = history->requests.n, latest;
+	size_t n = packets->n, before = history->requests.n, latest;
 	enum nak *naks = xcalloc(n, sizeof(*naks));
 
 	for (;;) {
@@ -543,7 +676,7 @@ static void follow(struct history *history, const struct matching *matching, uin
 		flow->requests.n = 0;
 		history->requests.n = before;
 		latest = n;
-		wrong = follow_once(history, matching, &r, naks, &latest);
+		wrong = follow_once(history, packets, &r, naks, &latest);
 		if (!wrong)
 			break;
 		if (latest == n)
@@ -583,6 +716,16 @@ static int by_frame(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static void add_to_flow(struct history *history, uint32_t index)
+{
+	struct request *request = &history->requests.v[index];
+	struct flow *flow = &history->flows.v[request->flow];
+
+	request->message = request->write_open && flow->requests.n ?
+			   history->requests.v[flow->requests.v[flow->requests.n - 1]].message : index;
+	*list_add(&flow->requests) = index;
+}
+
 /*
  * Leaves of all requests those that were taken, in the order in which they came.  What a target has
  * to refuse but answered cannot be followed.
@@ -616,150 +759,261 @@ static void keep_taken(struct history *history)
 	history->requests.n = history->requests.room = n;
 	qsort(taken, n, sizeof(*taken), by_frame);
 	for (size_t i = 0; i < n; i++)
-		*list_add(&history->flows.v[taken[i].flow].requests) = i;
+		add_to_flow(history, i);
 }
 
 /******************************************************************************
  * What did that do to the memory?
  */
 
-/* Words whose newest updates of one QP no FLUSH covers yet. */
-typedef LIST(uint32_t) open_words;
+/* Where a stretch may begin or end; of a store, @depth says where it begins and ends. */
+struct mark {
+	uint64_t offset;
+	int depth;
+};
 
-static size_t slot_of(const struct history *history, uint64_t offset)
+typedef LIST(struct mark) mark_list;
+
+static void mark(mark_list *marks, uint64_t offset, int depth)
 {
-	size_t slot = mix64(offset) & (history->table_size - 1);
+	*list_add(marks) = (struct mark){ offset, depth };
+}
 
-	while (history->table[slot] != NEVER &&
-	       history->words.v[history->table[slot]].offset != offset)
-		slot = (slot + 1) & (history->table_size - 1);
-	return slot;
+/* The words from @place on.  One of which only a part is meant is a stretch by itself. */
+static void mark_run(mark_list *marks, uint64_t place, uint64_t length, bool stores)
+{
+	uint64_t end = place + length;
+
+	mark(marks, place / WORD * WORD, stores);
+	mark(marks, (end + WORD - 1) / WORD * WORD, -stores);
+	if (place % WORD)
+		mark(marks, (place / WORD + 1) * WORD, 0);
+	if (end % WORD)
+		mark(marks, end / WORD * WORD, 0);
+}
+
+static bool is_store(const struct request *request)
+{
+	switch (request->packet->opcode) {
+	case ROCE_RC_WRITE_FIRST ... ROCE_RC_WRITE_ONLY_IMM:
+	case ROCE_RC_ATOMIC_WRITE:
+	case ROCE_RC_CMP_SWAP:
+	case ROCE_RC_FETCH_ADD:
+		return true;
+	}
+	return false;
+}
+
+static bool is_persistent_flush(const struct request *request)
+{
+	return request->packet->opcode == ROCE_RC_FLUSH &&
+	       request->packet->feth & ROCE_FETH_PLT_PERSISTENT;
+}
+
+static void mark_request(mark_list *marks, const struct request *request)
+{
+	uint64_t va, run, place;
+
+	if (!request->region || !(is_store(request) || is_persistent_flush(request)))
+		return;
+	for (size_t i = 0;
+	     region_run(request->region, request->va, request->length, i, &va, &run, &place); i++)
+		mark_run(marks, place, run, is_store(request));
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	uint64_t x = ((const struct mark *)a)->offset, y = ((const struct mark *)b)->offset;
+
+	return x < y ? -1 : x > y;
+}
+
+static void add_stretch(struct history *history, uint64_t from, uint64_t to)
+{
+	uint64_t words = (to - from) / WORD;
+
+	if (words >= NEVER - history->words)
+		fail("%s: too much for one history", history->capture->path);
+	*list_add(&history->stretches) = (struct stretch) {
+		.offset = from, .word = history->words, .words = words, .last = NEVER,
+	};
+	history->words += words;
+}
+
+static void find_stretches(struct history *history)
+{
+	mark_list marks = { };
+	int depth = 0;
+
+	for (size_t i = 0; i < history->requests.n; i++)
+		mark_request(&marks, &history->requests.v[i]);
+	if (marks.n)
+		qsort(marks.v, marks.n, sizeof(*marks.v), by_offset);
+	for (size_t i = 0; i < marks.n; i++) {
+		if (depth && marks.v[i].offset != marks.v[i - 1].offset)
+			add_stretch(history, marks.v[i - 1].offset, marks.v[i].offset);
+		depth += marks.v[i].depth;
+	}
+	free(marks.v);
+}
+
+uint32_t history_stretch_at(const struct history *history, uint64_t offset)
+{
+	uint32_t low = 0, high = history->stretches.n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct stretch *stretch = &history->stretches.v[middle];
+
+		if (stretch->offset + (uint64_t)stretch->words * WORD <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 uint32_t history_word(const struct history *history, uint64_t offset)
 {
-	return history->table[slot_of(history, offset)];
+	uint32_t s = history_stretch_at(history, offset);
+
+	if (s == history->stretches.n || history->stretches.v[s].offset > offset)
+		return NEVER;
+	return history->stretches.v[s].word + (offset - history->stretches.v[s].offset) / WORD;
 }
 
-static void enlarge_table(struct history *history)
+uint32_t history_stretch_of(const struct history *history, uint32_t word)
 {
-	if (history->words.n * 2 < history->table_size)
-		return;
-	history->table_size = history->table_size ? history->table_size * 2 : 1024;
-	history->table = xrealloc(history->table, history->table_size * sizeof(*history->table));
-	memset(history->table, 0xff, history->table_size * sizeof(*history->table));
-	for (uint32_t w = 0; w < history->words.n; w++)
-		history->table[slot_of(history, history->words.v[w].offset)] = w;
+	uint32_t low = 0, high = history->stretches.n;
+
+	while (low + 1 < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (history->stretches.v[middle].word <= word)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
 }
 
-/* Of a word that nobody has stored to, before @request does so. */
-static uint64_t value_before(const struct history *history, const struct request *request,
-			     uint64_t offset)
+/* Stretches whose newest updates of one QP no FLUSH covers yet. */
+typedef LIST(uint32_t) open_list;
+
+/* What a stretch that nobody has stored to held before @request does so. */
+static const uint8_t *bytes_before(const struct history *history, const struct request *request,
+				   uint64_t offset)
 {
 	const struct before *before = history->before;
 	bool early = before->booted && request->packet->end <= before->copied;
+
+	return (early ? before->booted : before->ready) + offset;
+}
+
+static uint64_t word_at(const uint8_t *bytes)
+{
 	uint64_t value;
 
-	memcpy(&value, (early ? before->booted : before->ready) + offset, WORD);
+	memcpy(&value, bytes, WORD);
 	return value;
 }
 
-/* The word at @offset, which @request stores to. */
-static uint32_t add_word(struct history *history, const struct request *request, uint64_t offset)
+/* Of a stretch of one word. */
+static uint64_t newest_value(const struct history *history, const struct stretch *stretch)
 {
-	size_t slot;
-
-	enlarge_table(history);
-	slot = slot_of(history, offset);
-	if (history->table[slot] == NEVER) {
-		struct word word = {
-			.offset = offset, .start = value_before(history, request, offset),
-			.last = NEVER,
-		};
-
-		history->table[slot] = history->words.n;
-		*list_add(&history->words) = word;
-	}
-	return history->table[slot];
+	return stretch->last == NEVER ? word_at(stretch->start) :
+					history->updates.v[stretch->last].value;
 }
 
-static uint64_t newest_value(const struct history *history, const struct word *word)
+/* The request stores @length bytes, all those that it has for the stretch, from @place on. */
+static void store(struct history *history, uint32_t index, uint32_t s, uint64_t place,
+		  const uint8_t *bytes, uint64_t length, open_list *open)
 {
-	return word->last == NEVER ? word->start : history->updates.v[word->last].value;
-}
-
-/* The request stores @length bytes, which are all in one word, at @place. */
-static void store(struct history *history, uint32_t request, uint64_t place, const uint8_t *bytes,
-		  size_t length, open_words *open)
-{
-	uint32_t w = add_word(history, &history->requests.v[request],
-			      place & ~(uint64_t)(WORD - 1));
-	struct word *word = &history->words.v[w];
+	struct stretch *stretch = &history->stretches.v[s];
 	struct update update = {
-		.word = w, .request = request, .value = newest_value(history, word),
-		.mask = ((1u << length) - 1) << place % WORD, .covered = NEVER,
-		.before = word->last,
+		.stretch = s, .request = index, .bytes = bytes, .mask = 0xff, .covered = NEVER,
+		.before = stretch->last,
 	};
 
-	memcpy((uint8_t *)&update.value + place % WORD, bytes, length);
 	if (history->updates.n >= NEVER - 1)
 		fail("%s: too much for one history", history->capture->path);
-	word->last = history->updates.n;
-	word->n++;
+	if (!stretch->start)
+		stretch->start = bytes_before(history, &history->requests.v[index], stretch->offset);
+	if (stretch->words == 1) {
+		update.value = newest_value(history, stretch);
+		update.mask = ((1u << length) - 1) << place % WORD;
+		memcpy((uint8_t *)&update.value + place % WORD, bytes, length);
+	}
+	stretch->last = history->updates.n;
+	stretch->n++;
+	history->stores += stretch->words;
 	*list_add(&history->updates) = update;
-	*list_add(open) = w;
+	*list_add(open) = s;
 }
 
 /* The request stores what is in persistent memory of the @length bytes at its VA. */
 static void store_run(struct history *history, uint32_t index, const uint8_t *bytes, uint32_t length,
-		      open_words *open)
+		      open_list *open)
 {
 	struct request *request = &history->requests.v[index];
-	uint64_t va, run, place, part;
+	uint64_t va, run, place, part, end;
 
 	if (!length || !request->region)
 		return;
-	for (size_t i = 0; region_run(request->region, request->va, length, i, &va, &run, &place); i++)
-		for (uint64_t done = 0; done < run; done += part) {
-			part = WORD - (place + done) % WORD;
-			if (part > run - done)
-				part = run - done;
-			store(history, index, place + done, bytes + (va - request->va) + done, part,
+	for (size_t i = 0; region_run(request->region, request->va, length, i, &va, &run, &place); i++) {
+		uint32_t s = history_stretch_at(history, place);
+
+		for (uint64_t done = 0; done < run; done += part, s++) {
+			end = history->stretches.v[s].offset +
+			      (uint64_t)history->stretches.v[s].words * WORD;
+			part = end - (place + done) < run - done ? end - (place + done) : run - done;
+			store(history, index, s, place + done, bytes + (va - request->va) + done, part,
 			      open);
 		}
+	}
 }
 
 /* Its answer tells what was there; without one, what the requests before it left. */
-static void store_atomic(struct history *history, uint32_t index, open_words *open)
+static void store_atomic(struct history *history, uint32_t index, open_list *open)
 {
 	struct request *request = &history->requests.v[index];
 	const struct packet *packet = request->packet;
 	uint64_t va, run, place, old, new;
-	uint32_t w;
+	struct stretch *stretch;
 
 	if (!region_run(request->region, request->va, WORD, 0, &va, &run, &place) || run != WORD ||
 	    place % WORD)
 		return;
-	w = add_word(history, request, place);
-	old = request->answer ? request->answer->original :
-	      le64toh(newest_value(history, &history->words.v[w]));
+	stretch = &history->stretches.v[history_stretch_at(history, place)];
+	if (!stretch->start)
+		stretch->start = bytes_before(history, request, place);
+	old = request->answer ? request->answer->original : le64toh(newest_value(history, stretch));
 	new = packet->opcode == ROCE_RC_FETCH_ADD ? old + packet->swap_or_add :
 	      old == packet->compare ? packet->swap_or_add : old;
 	new = htole64(new);
-	store(history, index, place, (uint8_t *)&new, WORD, open);
+	store(history, index, stretch - history->stretches.v, place, (uint8_t *)&new, WORD, open);
+}
+
+/* The bytes of each word of the stretch that are among the @length from @place on. */
+static uint8_t part_of(const struct stretch *stretch, uint64_t place, uint64_t length)
+{
+	uint8_t part = 0;
+
+	if (stretch->words > 1)
+		return 0xff;
+	for (unsigned int i = 0; i < WORD; i++)
+		if (stretch->offset + i >= place && stretch->offset + i - place < length)
+			part |= 1 << i;
+	return part;
 }
 
 /* FLUSH number @number of the QP covers what its QP did to the bytes from @place on. */
-static void cover_word(struct history *history, struct request *flush, uint32_t w, uint64_t place,
-		       uint64_t length)
+static void cover_stretch(struct history *history, struct request *flush, uint32_t s, uint64_t place,
+			  uint64_t length)
 {
-	uint64_t offset = history->words.v[w].offset;
-	uint8_t held = 0;
+	uint8_t held = part_of(&history->stretches.v[s], place, length);
 
-	for (unsigned int i = 0; i < WORD; i++)
-		if (offset + i >= place && offset + i - place < length)
-			held |= 1 << i;
-	for (uint32_t u = history->words.v[w].last; u != NEVER; u = history->updates.v[u].before) {
+	for (uint32_t u = history->stretches.v[s].last; u != NEVER; u = history->updates.v[u].before) {
 		struct update *update = &history->updates.v[u];
 
 		if (history->requests.v[update->request].flow != flush->flow)
@@ -774,38 +1028,34 @@ static void cover_word(struct history *history, struct request *flush, uint32_t 
 }
 
 /* True if the newest update of @flow is not covered. */
-static bool is_open(const struct history *history, uint32_t w, uint32_t flow)
+static bool is_open(const struct history *history, uint32_t s, uint32_t flow)
 {
-	for (uint32_t u = history->words.v[w].last; u != NEVER; u = history->updates.v[u].before)
+	for (uint32_t u = history->stretches.v[s].last; u != NEVER; u = history->updates.v[u].before)
 		if (history->requests.v[history->updates.v[u].request].flow == flow)
 			return history->updates.v[u].covered == NEVER;
 	return false;
 }
 
-static void cover(struct history *history, uint32_t index, open_words *open)
+static void cover(struct history *history, uint32_t index, open_list *open)
 {
 	struct request *flush = &history->requests.v[index];
-	uint64_t va, run, place, first, words;
-	uint32_t w;
+	uint64_t va, run, place;
+	uint32_t from, to, s;
 
 	for (size_t i = 0;
 	     region_run(flush->region, flush->va, flush->length, i, &va, &run, &place); i++) {
-		first = place & ~(uint64_t)(WORD - 1);
-		words = (place + run - first + WORD - 1) / WORD;
-		if (words <= open->n) {
-			for (; words; words--, first += WORD) {
-				w = history_word(history, first);
-				if (w != NEVER)
-					cover_word(history, flush, w, place, run);
-			}
+		from = history_stretch_at(history, place);
+		to = history_stretch_at(history, (place + run + WORD - 1) / WORD * WORD);
+		if (to - from <= open->n) {
+			for (s = from; s < to; s++)
+				cover_stretch(history, flush, s, place, run);
 			continue;
 		}
 		for (size_t o = 0; o < open->n;) {
-			w = open->v[o];
-			if (history->words.v[w].offset + WORD > place &&
-			    history->words.v[w].offset < place + run)
-				cover_word(history, flush, w, place, run);
-			if (is_open(history, w, flush->flow))
+			s = open->v[o];
+			if (s >= from && s < to)
+				cover_stretch(history, flush, s, place, run);
+			if (is_open(history, s, flush->flow))
 				o++;
 			else
 				open->v[o] = open->v[--open->n];
@@ -813,7 +1063,7 @@ static void cover(struct history *history, uint32_t index, open_words *open)
 	}
 }
 
-static void apply(struct history *history, uint32_t index, open_words *open)
+static void apply(struct history *history, uint32_t index, open_list *open)
 {
 	struct request *request = &history->requests.v[index];
 	struct flow *flow = &history->flows.v[request->flow];
@@ -838,7 +1088,7 @@ static void apply(struct history *history, uint32_t index, open_words *open)
 		store_atomic(history, index, open);
 		break;
 	case ROCE_RC_FLUSH:
-		if (!(request->packet->feth & ROCE_FETH_PLT_PERSISTENT))
+		if (!is_persistent_flush(request))
 			break;
 		request->flush = ++flow->flushes;
 		*list_add(&flow->flush) = index;
@@ -850,21 +1100,25 @@ static void apply(struct history *history, uint32_t index, open_words *open)
 					     history->requests.v[index].first_update;
 }
 
-static void sort_by_word(struct history *history)
+static void sort_by_stretch(struct history *history)
 {
 	uint32_t at = 0;
 
-	history->of_words = xcalloc(history->updates.n, sizeof(*history->of_words));
-	for (size_t w = 0; w < history->words.n; w++) {
-		history->words.v[w].first = at;
-		at += history->words.v[w].n;
-		history->words.v[w].n = 0;
+	history->of_stretches = xcalloc(history->updates.n, sizeof(*history->of_stretches));
+	for (size_t s = 0; s < history->stretches.n; s++) {
+		history->stretches.v[s].first = at;
+		at += history->stretches.v[s].n;
+		history->stretches.v[s].n = 0;
+		/* What an Atomic names that no target executes. */
+		if (!history->stretches.v[s].start)
+			history->stretches.v[s].start =
+				history->before->ready + history->stretches.v[s].offset;
 	}
 	for (uint32_t u = 0; u < history->updates.n; u++) {
-		struct word *word = &history->words.v[history->updates.v[u].word];
+		struct stretch *stretch = &history->stretches.v[history->updates.v[u].stretch];
 
-		history->updates.v[u].position = word->n;
-		history->of_words[word->first + word->n++] = u;
+		history->updates.v[u].position = stretch->n;
+		history->of_stretches[stretch->first + stretch->n++] = u;
 	}
 }
 
@@ -872,35 +1126,38 @@ void history_read(struct history *history, const struct capture *capture,
 		  const struct memory *memory, const struct before *before)
 {
 	struct matching matching = { };
-	open_words *open;
+	packet_list *packets;
+	open_list *open;
 
 	*history = (struct history){ .capture = capture, .memory = memory, .before = before };
-	matching.flow_of = xcalloc(capture->packets.n, sizeof(*matching.flow_of));
 	refuse_others(history);
 	sort_packets(history, &matching);
 	match_answers(history, &matching);
-	learn_mtus(history, &matching);
-	for (uint32_t f = 0; f < history->flows.n; f++)
-		follow(history, &matching, f);
-	free(matching.flow_of);
-	free(matching.answers.v);
+	packets = packets_of_flows(history, &matching);
+	free_matching(history, &matching);
+	for (uint32_t f = 0; f < history->flows.n; f++) {
+		learn_mtu(history, &history->flows.v[f], &packets[f]);
+		follow(history, &packets[f], f);
+		free(packets[f].v);
+	}
+	free(packets);
 	keep_taken(history);
 
-	enlarge_table(history);
+	find_stretches(history);
 	open = xcalloc(history->flows.n, sizeof(*open));
 	for (uint32_t i = 0; i < history->requests.n; i++)
 		apply(history, i, &open[history->requests.v[i].flow]);
 	for (size_t f = 0; f < history->flows.n; f++)
 		free(open[f].v);
 	free(open);
-	sort_by_word(history);
+	sort_by_stretch(history);
 }
 
 void history_needs_stores(const struct history *history)
 {
 	const struct capture *capture = history->capture;
 
-	if (history->words.n)
+	if (history->updates.n)
 		return;
 	if (!history->flows.n)
 		fail("%s: nothing to check: the capture has %u frames, and no request to the target among them.  Does the initiator run, and connect to RXE_PEER_ADDR?",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the target took and answered, as its capture shows it: the requests of each QP in the order
- * of their PSNs, what they did to the words of its persistent memory, and which FLUSH covers that.
+ * of their PSNs, what they did to its persistent memory, and which FLUSH covers that.
  *
  * A target is followed as the specification has it, by the PSNs that it expects.  A packet that
  * came counts as received unless the target asked for it again or refused it.
@@ -49,25 +49,34 @@ struct request {
 
 	uint32_t flushes_before;	/* persistent ones, of its QP */
 	uint32_t flush;			/* its number, if it is one; or 0 */
+	uint32_t message;		/* the request that is the first packet of its message */
 	uint32_t first_update, updates;	/* what it did */
 	LIST(uint32_t) covers;		/* FLUSH: the updates that it makes durable */
 };
 
-/* A value that a request gave a word. */
+/* What a request gave a stretch. */
 struct update {
-	uint32_t word, request;
-	uint64_t value;			/* of the whole word, in memory order */
-	uint8_t mask;			/* the bytes of the word that the request wrote */
+	uint32_t stretch, request;
+	union {
+		uint64_t value;		/* of a stretch of one word: all of it, in memory order */
+		const uint8_t *bytes;	/* of a longer one: in the capture */
+	};
+	uint8_t mask;			/* the bytes of each word that the request wrote */
 	uint32_t covered;		/* number of the first FLUSH of its QP that covers it, or NEVER */
-	uint32_t before;		/* the update before this one, of the same word, or NEVER */
-	uint32_t position;		/* among those of its word, from 0 on */
+	uint32_t before;		/* the update before this one, of the same stretch, or NEVER */
+	uint32_t position;		/* among those of its stretch, from 0 on */
 };
 
-struct word {
+/*
+ * Words next to each other that each request stores to, and each FLUSH covers, together or not at all.
+ * A power failure tears them all the same: each word has a number, and holds one of these updates.
+ */
+struct stretch {
 	uint64_t offset;		/* in the device; a multiple of WORD */
-	uint64_t start;			/* what it held before */
+	uint32_t word, words;		/* number of the first one, and how many */
+	const uint8_t *start;		/* what they held before */
 	uint32_t last;			/* update */
-	uint32_t first, n;		/* in history.of_words */
+	uint32_t first, n;		/* in history.of_stretches */
 };
 
 /*
@@ -89,10 +98,10 @@ struct history {
 	LIST(struct flow) flows;
 	LIST(struct request) requests;	/* in the order in which they came */
 	LIST(struct update) updates;	/* the same */
-	LIST(struct word) words;
-	uint32_t *of_words;		/* the updates of each word, in order */
-	uint32_t *table;		/* words by offset */
-	size_t table_size;
+	LIST(struct stretch) stretches;	/* in the order of their offsets */
+	uint32_t *of_stretches;		/* the updates of each stretch, in order */
+	uint32_t words;			/* of all stretches */
+	uint64_t stores;		/* to them */
 	uint32_t sends;			/* to receive buffers that nobody told us of */
 };
 
@@ -103,8 +112,28 @@ void history_read(struct history *history, const struct capture *capture,
 /* Ends the program if there is nothing that a power failure could take: such a run would pass unseen. */
 void history_needs_stores(const struct history *history);
 
+/* The stretch that has the byte at @offset, or the next one, or the number of all. */
+uint32_t history_stretch_at(const struct history *history, uint64_t offset);
+
 /* The word at @offset, or NEVER. */
 uint32_t history_word(const struct history *history, uint64_t offset);
+
+/* The stretch of a word. */
+uint32_t history_stretch_of(const struct history *history, uint32_t word);
+
+/* The same, if @hint, a stretch, may be it: for words in their order. */
+static inline uint32_t history_stretch_near(const struct history *history, uint32_t word, uint32_t hint)
+{
+	return word - history->stretches.v[hint].word < history->stretches.v[hint].words ? hint :
+	       history_stretch_of(history, word);
+}
+
+static inline uint64_t history_offset(const struct history *history, uint32_t word)
+{
+	const struct stretch *stretch = &history->stretches.v[history_stretch_of(history, word)];
+
+	return stretch->offset + (uint64_t)(word - stretch->word) * WORD;
+}
 
 /* A FLUSH whose response the target had sent when @frame had passed. */
 static inline bool answered(const struct request *request, unsigned int frame)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <arpa/inet.h>
 #include <endian.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,11 @@ void put32(FILE *file, uint32_t v) { fwrite(&v, 4, 1, file); }
 
 void begin(const char *folder)
 {
+	begin_with(folder, DEVICE);
+}
+
+void begin_with(const char *folder, uint64_t device)
+{
 	FILE *file;
 
 	memset(&net, 0, sizeof(net));
@@ -39,14 +45,15 @@ void begin(const char *folder)
 	put32(net.pcap, 65536);
 	put32(net.pcap, 1);	/* Ethernet */
 	file = fopen(in_folder("server.memory"), "w");
-	fprintf(file, "link 52:54:00:00:00:01\ndevice dax0.0 0 %u\n", DEVICE);
-	fprintf(file, "region 0x%x 0x%x 0x%llx %u\npiece 0 %u dax0.0 0\n", KEY, KEY, VA, DEVICE, DEVICE);
+	fprintf(file, "link 52:54:00:00:00:01\ndevice dax0.0 0 %" PRIu64 "\n", device);
+	fprintf(file, "region 0x%x 0x%x 0x%llx %" PRIu64 "\npiece 0 %" PRIu64 " dax0.0 0\n", KEY, KEY, VA,
+		device, device);
 	fprintf(file, "region 0x%x 0x%x 0x%llx 32\npiece 0 32 dax0.0 0\n", OTHER, OTHER, VA);
 	fprintf(file, "region 0x303 0x303 0x1000 4096\n");	/* ordinary memory */
 	fprintf(file, "window 0x404 0x%llx 16 0x%x 0x2\n", VA + 8, KEY);
 	fclose(file);
 	file = fopen(in_folder("server.pmem0.start"), "w");
-	if (ftruncate(fileno(file), DEVICE))
+	if (ftruncate(fileno(file), device))
 		exit(1);
 	fclose(file);
 }

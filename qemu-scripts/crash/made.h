@@ -33,6 +33,9 @@ extern struct net net;
 
 /* Write the recordings into @folder, with no packet yet. */
 void begin(const char *folder);
+
+/* The same, with a device of another size than DEVICE. */
+void begin_with(const char *folder, uint64_t device);
 char *in_folder(const char *name);
 
 void put32(FILE *file, uint32_t v);

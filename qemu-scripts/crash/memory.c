@@ -121,6 +121,23 @@ static bool read_window(struct memory *memory, const char *text)
 	return true;
 }
 
+static int by_rkey(const void *a, const void *b, void *memory)
+{
+	const struct region *regions = ((const struct memory *)memory)->regions.v;
+	uint32_t x = regions[*(const uint32_t *)a].rkey, y = regions[*(const uint32_t *)b].rkey;
+
+	return x < y ? -1 : x > y;
+}
+
+static void sort_keys(struct memory *memory)
+{
+	memory->by_key = xcalloc(memory->regions.n, sizeof(*memory->by_key));
+	for (size_t i = 0; i < memory->regions.n; i++)
+		if (memory->regions.v[i].rkey)
+			memory->by_key[memory->keys++] = i;
+	qsort_r(memory->by_key, memory->keys, sizeof(*memory->by_key), by_rkey, memory);
+}
+
 void memory_read(struct memory *memory, const char *path)
 {
 	static const struct {
@@ -154,6 +171,7 @@ void memory_read(struct memory *memory, const char *path)
 	}
 	free(line);
 	fclose(file);
+	sort_keys(memory);
 	if (!memory_has_link(memory))
 		fail("%s: it has no line \"link MAC\" with the target's address, so that no request can be told from an answer: run `rxe-vm pair` again, or add the line",
 		     path);
@@ -164,9 +182,19 @@ void memory_read(struct memory *memory, const char *path)
 
 const struct region *memory_region(const struct memory *memory, uint32_t rkey)
 {
-	for (size_t i = 0; i < memory->regions.n; i++)
-		if (memory->regions.v[i].rkey == rkey && rkey)
-			return &memory->regions.v[i];
+	size_t low = 0, high = memory->keys;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const struct region *region = &memory->regions.v[memory->by_key[middle]];
+
+		if (region->rkey == rkey)
+			return region;
+		if (region->rkey < rkey)
+			low = middle + 1;
+		else
+			high = middle;
+	}
 	return NULL;
 }
 

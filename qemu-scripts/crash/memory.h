@@ -28,6 +28,8 @@ struct memory {
 	char device[32];	/* such as dax0.0 */
 	uint64_t start, size;	/* of the device, in the NVDIMM */
 	LIST(struct region) regions;
+	uint32_t *by_key;		/* places in it of those that have an rkey, in its order */
+	size_t keys;
 };
 
 /* Read @path; ends the program, with the number of the line, if that is not understood. */

@@ -7,16 +7,47 @@
 
 #define FEW_STATES	1024	/* so many are made one by one */
 
-uint64_t model_value(const struct history *history, uint32_t word, int32_t position)
+const uint8_t *stretch_bytes(const struct history *history, uint32_t s, int32_t position)
 {
-	return position == START ? history->words.v[word].start :
-				   model_update(history, word, position)->value;
+	const struct stretch *stretch = &history->stretches.v[s];
+	const struct update *update;
+
+	if (position == START)
+		return stretch->start;
+	update = stretch_update(history, s, position);
+	return stretch->words == 1 ? (const uint8_t *)&update->value : update->bytes;
 }
 
-static uint64_t hash_of(const struct history *history, uint32_t word, int32_t position)
+static uint64_t value_in(const struct history *history, uint32_t s, uint32_t word, int32_t position)
 {
-	return mix64(history->words.v[word].offset * 0x9e3779b97f4a7c15ull +
-		     mix64(model_value(history, word, position)));
+	size_t at = (size_t)(word - history->stretches.v[s].word) * WORD;
+	uint64_t value;
+
+	memcpy(&value, stretch_bytes(history, s, position) + at, WORD);
+	return value;
+}
+
+uint64_t model_value(const struct history *history, uint32_t word, int32_t position)
+{
+	return value_in(history, history_stretch_of(history, word), word, position);
+}
+
+static uint64_t hash_in(const struct history *history, uint32_t s, uint32_t word, int32_t position)
+{
+	const struct stretch *stretch = &history->stretches.v[s];
+	uint64_t offset = stretch->offset + (uint64_t)(word - stretch->word) * WORD;
+
+	return mix64(offset * 0x9e3779b97f4a7c15ull + mix64(value_in(history, s, word, position)));
+}
+
+static uint64_t hash_of_stretch(const struct history *history, uint32_t s, int32_t position)
+{
+	const struct stretch *stretch = &history->stretches.v[s];
+	uint64_t hash = 0;
+
+	for (uint32_t w = stretch->word; w < stretch->word + stretch->words; w++)
+		hash ^= hash_in(history, s, w, position);
+	return hash;
 }
 
 static const struct request *request_of(const struct model *model, const struct update *update)
@@ -46,31 +77,33 @@ static void restart(struct model *model)
 	model->hash = 0;
 	memset(model->executed, 0, history->flows.n * sizeof(*model->executed));
 	memset(model->received, 0, history->flows.n * sizeof(*model->received));
-	for (uint32_t w = 0; w < history->words.n; w++) {
-		model->top[w] = model->floor[w] = START;
-		model->open_at[w] = NEVER;
-		model->hash ^= hash_of(history, w, START);
+	for (uint32_t s = 0; s < history->stretches.n; s++) {
+		model->top[s] = model->floor[s] = START;
+		model->open_at[s] = NEVER;
 	}
-	model->open.n = 0;
+	memset(model->in_message, 0, history->requests.n * sizeof(*model->in_message));
+	model->open.n = model->open_words = 0;
 	model->in_flight = NEVER;
 }
 
 void model_init(struct model *model, const struct history *history, enum order order, uint64_t seed)
 {
-	size_t words = history->words.n, flows = history->flows.n;
+	size_t stretches = history->stretches.n, flows = history->flows.n;
 
 	*model = (struct model){ .history = history, .order = order, .seed = seed };
 	model->executed = xcalloc(flows, sizeof(*model->executed));
 	model->received = xcalloc(flows, sizeof(*model->received));
 	model->chosen = xcalloc(flows, sizeof(*model->chosen));
-	model->top = xcalloc(words, sizeof(*model->top));
-	model->floor = xcalloc(words, sizeof(*model->floor));
-	model->open_at = xcalloc(words, sizeof(*model->open_at));
-	model->raised = xcalloc(words, sizeof(*model->raised));
-	model->raised_when = xcalloc(words, sizeof(*model->raised_when));
-	model->choice = xcalloc(words, sizeof(*model->choice));
+	model->top = xcalloc(stretches, sizeof(*model->top));
+	model->floor = xcalloc(stretches, sizeof(*model->floor));
+	model->open_at = xcalloc(stretches, sizeof(*model->open_at));
+	model->raised = xcalloc(stretches, sizeof(*model->raised));
+	model->raised_when = xcalloc(stretches, sizeof(*model->raised_when));
+	model->choice = xcalloc(history->words, sizeof(*model->choice));
 	model->older = xcalloc(history->requests.n, sizeof(*model->older));
 	model->newer = xcalloc(history->requests.n, sizeof(*model->newer));
+	model->newest = xcalloc(history->requests.n, sizeof(*model->newest));
+	model->in_message = xcalloc(history->requests.n, sizeof(*model->in_message));
 	model->above = xcalloc(history->requests.n, sizeof(*model->above));
 	model->answer = xcalloc(history->requests.n, sizeof(*model->answer));
 	for (uint32_t i = 0; i < history->requests.n; i++)
@@ -81,39 +114,29 @@ void model_init(struct model *model, const struct history *history, enum order o
 	restart(model);
 }
 
-static void set_open(struct model *model, uint32_t w)
+static void set_open(struct model *model, uint32_t s)
 {
-	bool open = model->floor[w] < model->top[w];
+	bool open = model->floor[s] < model->top[s];
 	uint32_t last;
 
-	if (open == (model->open_at[w] != NEVER))
+	if (open == (model->open_at[s] != NEVER))
 		return;
 	if (open) {
-		model->open_at[w] = model->open.n;
-		*list_add(&model->open) = w;
+		model->open_at[s] = model->open.n;
+		model->open_words += model->history->stretches.v[s].words;
+		*list_add(&model->open) = s;
 		return;
 	}
 	last = model->open.v[--model->open.n];
-	model->open.v[model->open_at[w]] = last;
-	model->open_at[last] = model->open_at[w];
-	model->open_at[w] = NEVER;
+	model->open_words -= model->history->stretches.v[s].words;
+	model->open.v[model->open_at[s]] = last;
+	model->open_at[last] = model->open_at[s];
+	model->open_at[s] = NEVER;
 }
 
-static void add_in_flight(struct model *model, uint32_t index, uint32_t updates)
+static void remove_in_flight(struct model *model, uint32_t message)
 {
-	model->above[index] = updates;
-	if (!updates)
-		return;
-	model->newer[index] = NEVER;
-	model->older[index] = model->in_flight;
-	if (model->in_flight != NEVER)
-		model->newer[model->in_flight] = index;
-	model->in_flight = index;
-}
-
-static void remove_in_flight(struct model *model, uint32_t index)
-{
-	uint32_t older = model->older[index], newer = model->newer[index];
+	uint32_t older = model->older[message], newer = model->newer[message];
 
 	if (older != NEVER)
 		model->newer[older] = newer;
@@ -123,18 +146,37 @@ static void remove_in_flight(struct model *model, uint32_t index)
 		model->in_flight = older;
 }
 
+/* The message of the packet is the newest, then. */
+static void add_in_flight(struct model *model, uint32_t index, uint32_t updates)
+{
+	uint32_t message = model->history->requests.v[index].message;
+
+	model->above[index] = updates;
+	if (!updates)
+		return;
+	if (model->in_message[message])
+		remove_in_flight(model, message);
+	model->in_message[message] += updates;
+	model->newest[message] = index;
+	model->newer[message] = NEVER;
+	model->older[message] = model->in_flight;
+	if (model->in_flight != NEVER)
+		model->newer[model->in_flight] = message;
+	model->in_flight = message;
+}
+
 static void receive(struct model *model, uint32_t index)
 {
 	const struct history *history = model->history;
 	const struct request *request = &history->requests.v[index];
 
 	for (uint32_t u = request->first_update; u < request->first_update + request->updates; u++) {
-		uint32_t w = history->updates.v[u].word;
+		uint32_t s = history->updates.v[u].stretch;
 
-		model->hash ^= hash_of(history, w, model->top[w]);
-		model->top[w]++;
-		model->hash ^= hash_of(history, w, model->top[w]);
-		set_open(model, w);
+		model->hash ^= hash_of_stretch(history, s, model->top[s]);
+		model->top[s]++;
+		model->hash ^= hash_of_stretch(history, s, model->top[s]);
+		set_open(model, s);
 	}
 	model->updates += request->updates;
 	add_in_flight(model, index, request->updates);
@@ -142,15 +184,17 @@ static void receive(struct model *model, uint32_t index)
 		model->received[request->flow]++;
 }
 
-static void raise_floor(struct model *model, uint32_t w, int32_t position)
+static void raise_floor(struct model *model, uint32_t s, int32_t position)
 {
-	while (model->floor[w] < position) {
-		uint32_t r = model_update(model->history, w, ++model->floor[w])->request;
+	while (model->floor[s] < position) {
+		uint32_t r = stretch_update(model->history, s, ++model->floor[s])->request;
+		uint32_t message = model->history->requests.v[r].message;
 
-		if (!--model->above[r])
-			remove_in_flight(model, r);
+		model->above[r]--;
+		if (!--model->in_message[message])
+			remove_in_flight(model, message);
 	}
-	set_open(model, w);
+	set_open(model, s);
 }
 
 /* An answered FLUSH says that those before it on its QP have been executed, too. */
@@ -165,7 +209,7 @@ static void answer(struct model *model, const struct request *request)
 		for (size_t i = 0; i < flush->covers.n; i++) {
 			const struct update *update = &model->history->updates.v[flush->covers.v[i]];
 
-			raise_floor(model, update->word, update->position);
+			raise_floor(model, update->stretch, update->position);
 		}
 	}
 }
@@ -214,21 +258,21 @@ static void raise_floors(struct model *model)
 
 			for (size_t i = 0; i < flush->covers.n; i++) {
 				const struct update *update = &history->updates.v[flush->covers.v[i]];
-				uint32_t w = update->word;
+				uint32_t s = update->stretch;
 
-				if (model->raised_when[w] != model->now) {
-					model->raised_when[w] = model->now;
-					model->raised[w] = model->floor[w];
+				if (model->raised_when[s] != model->now) {
+					model->raised_when[s] = model->now;
+					model->raised[s] = model->floor[s];
 				}
-				if ((int32_t)update->position > model->raised[w])
-					model->raised[w] = update->position;
+				if ((int32_t)update->position > model->raised[s])
+					model->raised[s] = update->position;
 			}
 		}
 }
 
-static int32_t floor_of(const struct model *model, uint32_t w)
+static int32_t floor_of(const struct model *model, uint32_t s)
 {
-	return model->raised_when[w] == model->now ? model->raised[w] : model->floor[w];
+	return model->raised_when[s] == model->now ? model->raised[s] : model->floor[s];
 }
 
 static void choose(struct model *model, const uint32_t *flushes)
@@ -246,38 +290,39 @@ static uint32_t needs(const struct model *model, const struct update *update)
 	return 0;
 }
 
-/* May the word hold this, with the FLUSHes in chosen[], and no more, executed? */
-static bool permits(const struct model *model, uint32_t w, int32_t position)
+/* May words of the stretch hold this, with the FLUSHes in chosen[], and no more, executed? */
+static bool permits(const struct model *model, uint32_t s, int32_t position)
 {
 	const struct update *update;
 
-	if (position < floor_of(model, w) || position > model->top[w])
+	if (position < floor_of(model, s) || position > model->top[s])
 		return false;
 	if (position == START)
 		return true;
-	update = model_update(model->history, w, position);
+	update = stretch_update(model->history, s, position);
 	return needs(model, update) <= model->chosen[request_of(model, update)->flow];
 }
 
-/* The newest value that it may hold so, and that @lost does not pick; the floor is one. */
-static int32_t newest(const struct model *model, uint32_t w, model_pick lost, const void *arg)
+/* The newest value that the word may hold so, and that @lost does not pick; the floor is one. */
+static int32_t newest(const struct model *model, uint32_t s, uint32_t w, model_pick lost, const void *arg)
 {
-	int32_t position = model->top[w];
+	int32_t position = model->top[s];
 
-	while (position > floor_of(model, w) &&
-	       (!permits(model, w, position) ||
-		(lost && lost(model, model_update(model->history, w, position), arg))))
+	while (position > floor_of(model, s) &&
+	       (!permits(model, s, position) ||
+		(lost && lost(model, stretch_update(model->history, s, position), w, arg))))
 		position--;
 	return position;
 }
 
 /* The newest value that @left picks, or the floor. */
-static int32_t newest_left(const struct model *model, uint32_t w, model_pick left, const void *arg)
+static int32_t newest_left(const struct model *model, uint32_t s, uint32_t w, model_pick left,
+			   const void *arg)
 {
-	int32_t position = model->top[w];
+	int32_t position = model->top[s];
 
-	while (position > floor_of(model, w) &&
-	       !left(model, model_update(model->history, w, position), arg))
+	while (position > floor_of(model, s) &&
+	       !left(model, stretch_update(model->history, s, position), w, arg))
 		position--;
 	return position;
 }
@@ -285,6 +330,12 @@ static int32_t newest_left(const struct model *model, uint32_t w, model_pick lef
 /******************************************************************************
  * States
  */
+
+/* Each word @w of the open stretches @s */
+#define for_each_open(model, s, w) \
+	for (size_t open_ = 0; open_ < (model)->open.n; open_++) \
+		for (uint32_t s = (model)->open.v[open_], w = (model)->history->stretches.v[s].word, \
+		     end_ = w + (model)->history->stretches.v[s].words; w < end_; w++)
 
 /* From choice[] of the open words. */
 static void set_state(struct model *model, struct state *state)
@@ -294,55 +345,53 @@ static void set_state(struct model *model, struct state *state)
 	state->frame = model->frame;
 	state->held.n = 0;
 	state->hash = model->hash ^ mix64(model->answers + 1);
-	for (size_t i = 0; i < model->open.n; i++) {
-		uint32_t w = model->open.v[i];
-
-		if (model->choice[i] == model->top[w])
+	for_each_open(model, s, w) {
+		if (model->choice[w] == model->top[s])
 			continue;
-		*list_add(&state->held) = (struct held){ w, model->choice[i] };
-		state->hash ^= hash_of(history, w, model->top[w]) ^
-			       hash_of(history, w, model->choice[i]);
+		*list_add(&state->held) = (struct held){ w, model->choice[w] };
+		state->hash ^= hash_in(history, s, w, model->top[s]) ^
+			       hash_in(history, s, w, model->choice[w]);
 	}
 }
 
 /* Is choice[] allowed?  As few FLUSHes as can be are taken for executed, which allows most. */
 static bool is_allowed(struct model *model)
 {
-	const struct history *history = model->history;
-
 	choose(model, model->executed);
-	for (size_t i = 0; i < model->open.n; i++) {
+	for_each_open(model, s, w) {
 		const struct update *update;
 		uint32_t flow;
 
-		if (model->choice[i] == START)
+		if (model->choice[w] == START)
 			continue;
-		update = model_update(history, model->open.v[i], model->choice[i]);
+		update = stretch_update(model->history, s, model->choice[w]);
 		flow = request_of(model, update)->flow;
 		if (needs(model, update) > model->chosen[flow])
 			model->chosen[flow] = needs(model, update);
 	}
 	raise_floors(model);
-	for (size_t i = 0; i < model->open.n; i++)
-		if (model->choice[i] < floor_of(model, model->open.v[i]) ||
-		    model->choice[i] > model->top[model->open.v[i]])
+	for_each_open(model, s, w)
+		if (model->choice[w] < floor_of(model, s) || model->choice[w] > model->top[s])
 			return false;
 	return true;
 }
 
 bool model_allows(struct model *model, struct state *state)
 {
-	for (size_t i = 0; i < model->open.n; i++)
-		model->choice[i] = model->top[model->open.v[i]];
+	uint32_t near = 0;
+
+	for_each_open(model, s, w)
+		model->choice[w] = model->top[s];
 	for (size_t i = 0; i < state->held.n; i++) {
 		const struct held *held = &state->held.v[i];
 
-		if (model->open_at[held->word] == NEVER) {
-			if (held->position != model->top[held->word])
+		near = history_stretch_near(model->history, held->word, near);
+		if (model->open_at[near] == NEVER) {
+			if (held->position != model->top[near])
 				return false;
 			continue;
 		}
-		model->choice[model->open_at[held->word]] = held->position;
+		model->choice[held->word] = held->position;
 	}
 	if (!is_allowed(model))
 		return false;
@@ -355,10 +404,8 @@ size_t model_choices(const struct model *model)
 {
 	size_t count = 1;
 
-	for (size_t i = 0; i < model->open.n; i++) {
-		uint32_t w = model->open.v[i];
-
-		count *= model->top[w] - model->floor[w] + 1;
+	for_each_open(model, s, w) {
+		count *= model->top[s] - model->floor[s] + 1;
 		if (count > FEW_STATES)
 			return 0;
 	}
@@ -367,11 +414,10 @@ size_t model_choices(const struct model *model)
 
 bool model_choice(struct model *model, size_t n, struct state *state)
 {
-	for (size_t i = 0; i < model->open.n; i++) {
-		uint32_t w = model->open.v[i];
-		size_t values = model->top[w] - model->floor[w] + 1;
+	for_each_open(model, s, w) {
+		size_t values = model->top[s] - model->floor[s] + 1;
 
-		model->choice[i] = model->floor[w] + n % values;
+		model->choice[w] = model->floor[s] + n % values;
 		n /= values;
 	}
 	if (n || !is_allowed(model))
@@ -384,49 +430,44 @@ bool model_choice(struct model *model, size_t n, struct state *state)
 void model_lose(struct model *model, model_pick pick, const void *arg, struct state *state)
 {
 	choose(model, model->received);
-	for (size_t i = 0; i < model->open.n; i++) {
-		uint32_t w = model->open.v[i];
-
-		for (int32_t p = model->floor[w] + 1; p <= model->top[w]; p++) {
-			const struct update *update = model_update(model->history, w, p);
+	for_each_open(model, s, w)
+		for (int32_t p = model->floor[s] + 1; p <= model->top[s]; p++) {
+			const struct update *update = stretch_update(model->history, s, p);
 			uint32_t *chosen = &model->chosen[request_of(model, update)->flow];
 
 			if (update->covered != NEVER && update->covered <= *chosen &&
-			    pick(model, update, arg))
+			    pick(model, update, w, arg))
 				*chosen = update->covered - 1;
 		}
-	}
 	raise_floors(model);
-	for (size_t i = 0; i < model->open.n; i++)
-		model->choice[i] = newest(model, model->open.v[i], pick, arg);
+	for_each_open(model, s, w)
+		model->choice[w] = newest(model, s, w, pick, arg);
 	set_state(model, state);
 }
 
 void model_leave(struct model *model, model_pick pick, const void *arg, struct state *state)
 {
 	choose(model, model->executed);
-	for (size_t i = 0; i < model->open.n; i++) {
-		uint32_t w = model->open.v[i];
-
-		for (int32_t p = model->floor[w] + 1; p <= model->top[w]; p++) {
-			const struct update *update = model_update(model->history, w, p);
+	for_each_open(model, s, w)
+		for (int32_t p = model->floor[s] + 1; p <= model->top[s]; p++) {
+			const struct update *update = stretch_update(model->history, s, p);
 			uint32_t *chosen = &model->chosen[request_of(model, update)->flow];
 
-			if (needs(model, update) > *chosen && pick(model, update, arg))
+			if (needs(model, update) > *chosen && pick(model, update, w, arg))
 				*chosen = needs(model, update);
 		}
-	}
 	raise_floors(model);
-	for (size_t i = 0; i < model->open.n; i++)
-		model->choice[i] = newest_left(model, model->open.v[i], pick, arg);
+	for_each_open(model, s, w)
+		model->choice[w] = newest_left(model, s, w, pick, arg);
 	set_state(model, state);
 }
 
 /* What is lost together: words, cache lines, packets, requests. */
-static uint64_t lost_together(const struct model *model, unsigned int grain, uint32_t w)
+static uint64_t lost_together(const struct model *model, unsigned int grain, uint32_t s, uint32_t w)
 {
-	const struct update *update = model_update(model->history, w, model->top[w]);
-	uint64_t offset = model->history->words.v[w].offset;
+	const struct stretch *stretch = &model->history->stretches.v[s];
+	const struct update *update = stretch_update(model->history, s, model->top[s]);
+	uint64_t offset = stretch->offset + (uint64_t)(w - stretch->word) * WORD;
 
 	switch (grain) {
 	case 0:
@@ -452,18 +493,17 @@ static void choose_by_chance(struct model *model, uint64_t seed)
 		model->chosen[f] = model->executed[f] + mix64(seed + f + 1) %
 				   (model->received[f] - model->executed[f] + 1);
 	raise_floors(model);
-	for (size_t i = 0; i < model->open.n; i++) {
-		uint32_t w = model->open.v[i];
-		uint64_t chance = mix64(seed ^ mix64(lost_together(model, grain, w) + 1));
-		int32_t low = floor_of(model, w), high = newest(model, w, NULL, NULL);
+	for_each_open(model, s, w) {
+		uint64_t chance = mix64(seed ^ mix64(lost_together(model, grain, s, w) + 1));
+		int32_t low = floor_of(model, s), high = newest(model, s, w, NULL, NULL);
 
-		model->choice[i] = chance % 256 < bias ? high : low;
+		model->choice[w] = chance % 256 < bias ? high : low;
 		/* Now and then a value between them. */
 		chance = mix64(chance ^ w);
 		if (high - low > 1 && chance % 4 == 0) {
-			model->choice[i] = low + chance / 4 % (high - low + 1);
-			if (!permits(model, w, model->choice[i]))
-				model->choice[i] = low;
+			model->choice[w] = low + chance / 4 % (high - low + 1);
+			if (!permits(model, s, model->choice[w]))
+				model->choice[w] = low;
 		}
 	}
 }

@@ -45,13 +45,18 @@ struct model {
 	uint32_t answers;		/* to persistent FLUSHes, in answer[] */
 	uint32_t *executed;		/* of each flow: persistent FLUSHes that were, for sure */
 	uint32_t *received;		/* and those that may have been */
-	int32_t *top, *floor;		/* of each word: positions */
-	LIST(uint32_t) open;		/* words that may hold more than one value */
-	uint32_t *open_at;		/* where a word is in it, or NEVER */
-	uint64_t hash;			/* of the newest content */
-	uint32_t in_flight;		/* the newest request that may be lost, in part at least, or NEVER */
-	uint32_t *older, *newer;	/* of each such request: the next one */
-	uint32_t *above;		/* of each request: its updates above the floors of their words */
+	int32_t *top, *floor;		/* of each stretch: positions */
+	LIST(uint32_t) open;		/* stretches whose words may hold more than one value */
+	size_t open_words;
+	uint32_t *open_at;		/* where a stretch is in it, or NEVER */
+	uint64_t hash;			/* of how the newest content differs from that at the start */
+	uint32_t in_flight;		/* the message, by its first packet, of which a part may be lost and whose
+					 * newest packet is the newest of all, or NEVER
+					 */
+	uint32_t *older, *newer;	/* of each such message: the next one */
+	uint32_t *newest;		/* of each message: the newest packet that came and stored */
+	uint32_t *in_message;		/* of each message: updates above the floors, of all its packets */
+	uint32_t *above;		/* of each request: its updates above the floors of their stretches */
 
 	uint32_t *answer;		/* answered persistent FLUSHes, in the order of the answers */
 	uint32_t all_answers;
@@ -60,7 +65,7 @@ struct model {
 	int32_t *raised;
 	uint32_t *raised_when, now;
 	uint32_t *chosen;		/* of each flow */
-	int32_t *choice;		/* of each open word */
+	int32_t *choice;		/* of each word of the open stretches */
 };
 
 void model_init(struct model *model, const struct history *history, enum order order, uint64_t seed);
@@ -71,8 +76,9 @@ void model_cut(struct model *model, unsigned int frame);
 /* The cuts that have all states, in order; *@n of them. */
 unsigned int *model_cuts(const struct model *model, size_t *n);
 
-/* Is the update part of what shall be lost, or of what shall be left? */
-typedef bool (*model_pick)(const struct model *model, const struct update *update, const void *arg);
+/* Is what the update gave to the word part of what shall be lost, or of what shall be left? */
+typedef bool (*model_pick)(const struct model *model, const struct update *update, uint32_t word,
+			   const void *arg);
 
 /* What is picked is lost, and all that it takes along; everything else is there. */
 void model_lose(struct model *model, model_pick pick, const void *arg, struct state *state);
@@ -95,11 +101,31 @@ void model_random(struct model *model, uint64_t seed, struct state *state);
 /* The value at a position of a word. */
 uint64_t model_value(const struct history *history, uint32_t word, int32_t position);
 
-/* The update at a position, which is not START. */
+/* The newest position of a word. */
+static inline int32_t model_top(const struct model *model, uint32_t word)
+{
+	return model->top[history_stretch_of(model->history, word)];
+}
+
+static inline int32_t model_floor(const struct model *model, uint32_t word)
+{
+	return model->floor[history_stretch_of(model->history, word)];
+}
+
+/* The update at a position of a stretch, or of one of its words; it is not START. */
+static inline const struct update *stretch_update(const struct history *history, uint32_t s,
+						  int32_t position)
+{
+	return &history->updates.v[history->of_stretches[history->stretches.v[s].first + position]];
+}
+
 static inline const struct update *model_update(const struct history *history, uint32_t word,
 						int32_t position)
 {
-	return &history->updates.v[history->of_words[history->words.v[word].first + position]];
+	return stretch_update(history, history_stretch_of(history, word), position);
 }
+
+/* The bytes of a stretch at a position; they stay as long as the history. */
+const uint8_t *stretch_bytes(const struct history *history, uint32_t s, int32_t position);
 
 #endif /* MODEL_H */

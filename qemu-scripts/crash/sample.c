@@ -40,9 +40,10 @@ struct sampling {
 	bool stopped;
 
 	/* Of the cut where the model stands. */
-	uint8_t *unit;			/* of each request in flight */
+	uint8_t *unit;			/* of each message in flight */
 	unsigned int units;
 	LIST(uint64_t) lines;		/* that have open words */
+	LIST(uint32_t) words;		/* the open words */
 };
 
 /* False if it was there already.  0 is no hash. */
@@ -87,32 +88,9 @@ static bool take_state(struct sampling *s)
  * Messages in flight
  */
 
-/* The first packet of the message that @r is a packet of. */
-static uint32_t message_of(const struct model *model, uint32_t r)
-{
-	const struct history *history = model->history;
-	const struct request *request = &history->requests.v[r];
-	const struct flow *flow = &history->flows.v[request->flow];
-	size_t low = 0, high = flow->requests.n;
-
-	if (!request->write_open)
-		return r;
-	while (low + 1 < high) {
-		size_t middle = (low + high) / 2;
-
-		if (flow->requests.v[middle] <= r)
-			low = middle;
-		else
-			high = middle;
-	}
-	while (low && history->requests.v[flow->requests.v[low]].write_open)
-		low--;
-	return flow->requests.v[low];
-}
-
 /* A message that may be lost, in part at least. */
 struct message {
-	uint32_t first, last;		/* its packets; @last is the newest in flight */
+	uint32_t first, last;		/* its packets; @last is the newest that came and stored */
 };
 
 /* The newest messages in flight, newest first. */
@@ -122,30 +100,14 @@ struct messages {
 	bool older;			/* there are more */
 };
 
-/* Its place in @messages, or their number. */
-static unsigned int find_message(const struct messages *messages, uint32_t first)
-{
-	unsigned int i = 0;
-
-	while (i < messages->n && messages->v[i].first != first)
-		i++;
-	return i;
-}
-
 static void find_messages(const struct model *model, struct messages *messages)
 {
-	messages->n = 0;
-	messages->older = false;
-	for (uint32_t r = model->in_flight; r != NEVER && !messages->older; r = model->older[r]) {
-		uint32_t first = message_of(model, r);
+	uint32_t m;
 
-		if (find_message(messages, first) < messages->n)
-			continue;
-		if (messages->n < UNITS)
-			messages->v[messages->n++] = (struct message){ first, r };
-		else
-			messages->older = true;
-	}
+	messages->n = 0;
+	for (m = model->in_flight; m != NEVER && messages->n < UNITS; m = model->older[m])
+		messages->v[messages->n++] = (struct message){ m, model->newest[m] };
+	messages->older = m != NEVER;
 }
 
 /******************************************************************************
@@ -168,7 +130,7 @@ static struct outline outline_of(const struct model *model, const struct message
 
 	return (struct outline){
 		.opcode = first->packet->opcode, .flow = first->flow, .region = first->region,
-		.place = history->words.v[history->updates.v[last->first_update].word].offset -
+		.place = history->stretches.v[history->updates.v[last->first_update].stretch].offset -
 			 (last->va - first->va),
 		.length = last->va + last->length - first->va,
 	};
@@ -360,12 +322,13 @@ struct some_units {
 	bool up_to;
 };
 
-static bool pick_units(const struct model *model, const struct update *update, const void *arg)
+static bool pick_units(const struct model *model, const struct update *update, uint32_t word,
+		       const void *arg)
 {
 	const struct some_units *some = arg;
-	unsigned int unit = some->unit[update->request];
+	unsigned int unit = some->unit[model->history->requests.v[update->request].message];
 
-	(void)model;
+	(void)word;
 	return some->up_to ? unit <= some->a : unit == some->a || unit == some->b;
 }
 
@@ -373,16 +336,14 @@ static bool pick_units(const struct model *model, const struct update *update, c
 static void find_units(struct sampling *s)
 {
 	const struct model *model = s->model;
-	struct messages messages;
+	unsigned int n = 0;
 
-	find_messages(model, &messages);
-	s->units = messages.n + messages.older;
-	s->coverage->older |= messages.older;
-	for (uint32_t r = model->in_flight; r != NEVER; r = model->older[r]) {
-		unsigned int i = find_message(&messages, message_of(model, r));
-
-		s->unit[r] = i == messages.n ? 0 : s->units - 1 - i;
-	}
+	for (uint32_t m = model->in_flight; m != NEVER && n <= UNITS; m = model->older[m])
+		n++;
+	s->units = n;
+	s->coverage->older |= n > UNITS;
+	for (uint32_t m = model->in_flight; m != NEVER; m = model->older[m])
+		s->unit[m] = n ? --n : 0;
 }
 
 static void lose_and_leave(struct sampling *s, model_pick pick, const void *what)
@@ -406,10 +367,12 @@ static void check_requests(struct sampling *s)
 		lose_and_leave(s, pick_units, &some);
 }
 
-static bool pick_none(const struct model *model, const struct update *update, const void *arg)
+static bool pick_none(const struct model *model, const struct update *update, uint32_t word,
+		      const void *arg)
 {
 	(void)model;
 	(void)update;
+	(void)word;
 	(void)arg;
 	return false;
 }
@@ -437,25 +400,39 @@ static size_t scattered(const struct sampling *s, size_t n, size_t count)
 	return (n % count * SCATTER + mix64(s->options->seed ^ s->model->frame) % count) % count;
 }
 
-static bool pick_line(const struct model *model, const struct update *update, const void *line)
+static bool pick_line(const struct model *model, const struct update *update, uint32_t word,
+		      const void *line)
 {
-	return model->history->words.v[update->word].offset / LINE == *(const uint64_t *)line;
+	const struct stretch *stretch = &model->history->stretches.v[update->stretch];
+
+	return (stretch->offset + (uint64_t)(word - stretch->word) * WORD) / LINE ==
+	       *(const uint64_t *)line;
 }
 
-static bool pick_word(const struct model *model, const struct update *update, const void *word)
+static bool pick_word(const struct model *model, const struct update *update, uint32_t word,
+		      const void *which)
 {
 	(void)model;
-	return update->word == *(const uint32_t *)word;
+	(void)update;
+	return word == *(const uint32_t *)which;
 }
 
-static void find_lines(struct sampling *s)
+/* The lines, and the words, that may hold more than one value. */
+static void find_parts(struct sampling *s)
 {
 	const struct model *model = s->model;
 	size_t n = 0;
 
-	s->lines.n = 0;
-	for (size_t i = 0; i < model->open.n; i++)
-		*list_add(&s->lines) = model->history->words.v[model->open.v[i]].offset / LINE;
+	s->lines.n = s->words.n = 0;
+	for (size_t i = 0; i < model->open.n; i++) {
+		const struct stretch *stretch = &model->history->stretches.v[model->open.v[i]];
+		uint64_t end = stretch->offset + (uint64_t)stretch->words * WORD;
+
+		for (uint64_t line = stretch->offset / LINE; line * LINE < end; line++)
+			*list_add(&s->lines) = line;
+		for (uint32_t w = 0; w < stretch->words; w++)
+			*list_add(&s->words) = stretch->word + w;
+	}
 	if (s->lines.n)
 		qsort(s->lines.v, s->lines.n, sizeof(*s->lines.v), by_number);
 	for (size_t i = 0; i < s->lines.n; i++)
@@ -481,10 +458,10 @@ static void check_lines_and_words(struct sampling *s, size_t most)
 {
 	size_t end = s->seen.n + most, tries = 4 * most + 64;
 
-	find_lines(s);
+	find_parts(s);
 	check_parts(s, pick_line, s->lines.v, sizeof(*s->lines.v), s->lines.n, tries, end,
 		    &s->coverage->lines);
-	check_parts(s, pick_word, s->model->open.v, sizeof(*s->model->open.v), s->model->open.n, tries, end,
+	check_parts(s, pick_word, s->words.v, sizeof(*s->words.v), s->words.n, tries, end,
 		    &s->coverage->words);
 }
 
@@ -595,6 +572,7 @@ void sample(struct model *model, const unsigned int *frames, size_t n,
 	check_rest_by_chance(&s, first_part + options->states - s.seen.n);
 	coverage->states = s.seen.n;
 	free(s.lines.v);
+	free(s.words.v);
 	free(s.state.held.v);
 	free(s.seen.slot);
 	free(s.unit);
