@@ -50,7 +50,7 @@ void walk_cases(struct selection selection, case_fn fn)
 		}
 	}
 	if (selection.after)
-		errx(1, "there is no case \"%s\" to start behind; see --list", selection.after);
+		errx(1, "there is no case \"%s\" to start after; see --list", selection.after);
 }
 
 static void count_case(struct __fixture_metadata *fixture __attribute__((unused)),

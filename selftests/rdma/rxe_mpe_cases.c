@@ -45,7 +45,7 @@ static void log_difference(struct __test_metadata *_metadata, const struct frame
 
 	for (i = 0; i < want->len; i++)
 		if (want->wire.roce[i] != got->wire.roce[i])
-			TH_LOG("byte %zu behind the UDP header is %02x, expected %02x", i,
+			TH_LOG("byte %zu after the UDP header is %02x, expected %02x", i,
 			       got->wire.roce[i], want->wire.roce[i]);
 }
 

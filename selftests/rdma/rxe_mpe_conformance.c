@@ -13,7 +13,7 @@
  *	--mtu BYTES	path MTU: 256, 512, 1024 (without this option), 2048 or 4096
  *	--legacy-icrc	be a peer like Linux 6.2 to 7.3: send FLUSH with their ICRC, take no other.
  *			The kernel has to find that out, on each QP; no switch tells it.
- *	--after CASE	start behind this case, say because it took the kernel down
+ *	--after CASE	start after this case, say because it took the kernel down
  *
  * KSFT_TIMEOUT_SCALE=N in the environment makes all deadlines N times longer. Exit status: 0 all
  * passed, 1 some failed, 4 the kernel has not got the verbs.

@@ -147,7 +147,7 @@ unsigned long long rxe_counter(const char *name);
 /* The same when it has reached @value, or, if it does not, after @ms milliseconds (scaled). */
 unsigned long long rxe_wait_counter(const char *name, unsigned long long value, unsigned int ms);
 
-/* Let the kernel keep what this tracepoint of rxe tells from now on.  False: it has none such. */
+/* Let the kernel keep what this tracepoint of rxe tells from now on.  False: rxe has none such. */
 bool rxe_trace(const char *event);
 /* The end of that: the last line, in @line, or "" if it told nothing. */
 void rxe_end_trace(const char *event, char *line, size_t len);

@@ -364,7 +364,7 @@ void peer_gid(__u32 addr, __u8 gid[16])
 	memcpy(gid + 12, &addr, sizeof(addr));
 }
 
-/* A frame as it is on the link.  What is behind the IP header follows it at once: udp_at(). */
+/* A frame as it is on the link.  udp_at() says what follows the IP header. */
 struct wire {
 	struct ethhdr	eth;
 	union {
@@ -386,7 +386,7 @@ static __u8 *udp_at(struct wire *wire)
 }
 
 /*
- * From the IP header to the ICRC, which is not counted, if there are @len bytes behind the UDP
+ * From the IP header to the ICRC, which is not counted, if there are @len bytes after the UDP
  * header.
  */
 static size_t ip_len(size_t len)
@@ -482,7 +482,7 @@ static void fill_outer_headers(const struct frame *frame, struct wire *wire)
 	memcpy(udp_at(wire), &udp, sizeof(udp));
 }
 
-/* Between the IPv4 header and what is behind it, to the end of the frame: its new length. */
+/* Between the IPv4 header and what is after it, to the end of the frame: its new length. */
 static size_t insert_options(struct wire *wire, size_t len)
 {
 	static const __u8 nothing[] = { IPOPT_NOOP, IPOPT_NOOP, IPOPT_NOOP, IPOPT_END };

@@ -91,7 +91,7 @@ struct frame {
 };
 
 /*
- * The peer is as Linux 6.2 to 7.3 (--legacy-icrc): it sends FLUSH with the legacy ICRC, and takes
+ * The peer is as Linux 6.2 to 7.3 (--legacy-icrc). It sends FLUSH with the legacy ICRC, and takes
  * no other.  The kernel has to find that out.
  */
 extern bool peer_legacy_icrc;
@@ -106,7 +106,7 @@ void peer_gid(__u32 addr, __u8 gid[16]);
 void peer_open(void);
 
 /*
- * QP numbers of the peer, new ones for each test: what an earlier test left behind is never heard.
+ * QP numbers of the peer, new ones for each test: what an earlier test left after is never heard.
  */
 __u32 peer_new_qpn(void);
 void peer_forget_qpns(void);

@@ -11,9 +11,9 @@
 
 #include "rxe_mpe_cases.h"
 
-#define REMOTE_VA	0x7f00aa12345678ull	/* nothing is there: the peer has no memory */
+#define REMOTE_VA	0x7f00aa12345678ull	/* no memory: the peer has none */
 #define REMOTE_RKEY	0x00c0ffee
-#define REMOTE_DATA	0x1122334455667788ull	/* what it says is there */
+#define REMOTE_DATA	0x1122334455667788ull	/* what it says that this holds */
 
 /*
  * As in struct ibv_qp_attr: 67 ms and 268 ms, and longer if the machine is slow.  The long one is
@@ -78,7 +78,7 @@ void build_wr(struct client *client, struct ibv_qp_ex *qpx, const struct wr *wr)
 void fill_request(struct client *client, const struct wr *wr, struct packet *rq);
 
 /*
- * A bind of a new window of type 2, which goes before the QPs that are there by now when all is
+ * A bind of a new window of type 2, which goes before the QPs that exist by now when all is
  * closed.
  */
 void build_bind(struct __test_metadata *_metadata, struct client *client, struct ibv_qp_ex *qpx);
@@ -112,9 +112,9 @@ void acknowledge(struct client *client, const struct packet *rq, __u8 syndrome);
 
 /*
  * Let the kernel be certain how the peer computes the ICRC of FLUSH: one is answered that was sent
- * in this form only.  From then on what is sent again is the same to the last byte.  One in the
- * other form is not there for the peer: it asks for what it misses, as if it had seen a request
- * behind it.
+ * in this form only.  From then on what is sent again is the same to the last byte.  The
+ * peer ignores one in the other form, and asks for what it misses, as if it had seen a request
+ * after it.
  */
 void line_meet(struct client *client, struct line *line);
 
@@ -124,7 +124,7 @@ void expect_wc(struct __test_metadata *_metadata, struct client *client, __u64 i
 /* All that was posted since request @first has succeeded, in order. */
 void expect_successes(struct __test_metadata *_metadata, struct client *client, __u64 first);
 
-/* Neither a packet nor a completion is on its way. */
+/* Neither a packet nor a completion follows. */
 void expect_silence(struct __test_metadata *_metadata, struct client *client);
 
 /* The kernel sends @rq, @n of them, once more, byte for byte. */
@@ -140,7 +140,7 @@ void expect_healing(struct __test_metadata *_metadata, struct client *client,
 /* A request is sent once more, where only the count of transmissions matters: by opcode and PSN. */
 void expect_again_roughly(struct __test_metadata *_metadata, const struct packet *rq);
 
-/* The kernel's next step: a completion, or else a packet.  The time-out makes it take one. */
+/* The kernel's next step: a completion or a packet.  The time-out makes it take one. */
 bool next_is_completion(struct __test_metadata *_metadata, struct client *client,
 			struct frame *frame, struct ibv_wc *wc);
 

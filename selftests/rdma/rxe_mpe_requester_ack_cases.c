@@ -28,7 +28,7 @@ static void answer_last(struct client *client, const struct packet *rq, int n)
 	respond(client, &rq[n - 1]);
 }
 
-/* ---- Another request behind it ---- */
+/* ---- Another request after it ---- */
 
 FIXTURE_VARIANT(ack_request) {
 	struct wr (*make)(void);
@@ -44,7 +44,7 @@ ROW(ack_request, read, "3 acknowledge request", "a READ") { wr_read };
 ROW(ack_request, fetch_add, "3 acknowledge request", "a FETCH ADD") { wr_fetch_add };
 
 CASE(ack_request, not_of_an_unsignaled_write, "3 acknowledge request",
-     "an unsignalled WRITE does not ask; it is answered for by what is posted at once behind it")
+     "an unsignalled WRITE does not ask; it is answered for by what is posted at once after it")
 {
 	const struct wr wr[] = { unsignaled_write(), variant->make() };
 	struct client *client = &self->client;
@@ -61,7 +61,7 @@ CASE(ack_request, not_of_an_unsignaled_write, "3 acknowledge request",
 }
 
 CASE(ack_request, of_a_signaled_write, "3 acknowledge request",
-     "a signalled WRITE asks, whatever is posted at once behind it")
+     "a signalled WRITE asks, whatever is posted at once after it")
 {
 	const struct wr wr[] = { wr_write(), variant->make() };
 	struct client *client = &self->client;
@@ -98,7 +98,7 @@ CASE(ack_request, where_all_are_signaled, "3 acknowledge request",
 
 /* What waits for all before it to be answered must not wait for what is not asked for. */
 CASE(ack_request, before_a_fence, "3 acknowledge request",
-     "an unsignalled WRITE asks if what is behind it has a fence")
+     "an unsignalled WRITE asks if the next request has a fence")
 {
 	const struct wr wr[] = { unsignaled_write(), fenced(variant->make()) };
 	struct client *client = &self->client;
@@ -163,7 +163,7 @@ CASE(ack_request, after_time_out, "4 retransmission",
 	expect_wc(_metadata, client, 2, IBV_WC_SUCCESS);
 }
 
-/* ---- None behind it, or one that does not count ---- */
+/* ---- None after it, or one that does not count ---- */
 
 PATIENT_FIXTURE(ack_request_last)
 
@@ -194,7 +194,7 @@ CASE(ack_request_last, write_alone, "3 acknowledge request", "an unsignalled WRI
 	post_and_expect(_metadata, &self->client, unsignaled_write());
 }
 
-/* The first packets of a WRITE of three; nobody asks for these. */
+/* The first packets of a WRITE of three; none of these asks. */
 static void expect_write_of_three(struct __test_metadata *_metadata, struct client *client,
 				  const struct wr *wr, __u32 psn, bool ask)
 {
@@ -216,7 +216,7 @@ static void expect_write_of_three(struct __test_metadata *_metadata, struct clie
 }
 
 CASE(ack_request_last, write_of_three_packets, "3 acknowledge request",
-     "of three packets of an unsignalled WRITE none asks with a FLUSH behind, the last one without")
+     "of three packets of an unsignalled WRITE none asks with a FLUSH after, the last one without")
 {
 	struct client *client = &self->client;
 	struct wr wr = unsignaled_write(), flush = wr_flush();
@@ -255,7 +255,7 @@ CASE(ack_request_last, write_of_three_packets, "3 acknowledge request",
 }
 
 CASE(ack_request_last, before_a_bind, "3 acknowledge request",
-     "an unsignalled WRITE asks if there is but a bind behind it, which is not sent")
+     "an unsignalled WRITE asks if there is but a bind after it, which is not sent")
 {
 	struct client *client = &self->client;
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
@@ -274,7 +274,7 @@ CASE(ack_request_last, before_a_bind, "3 acknowledge request",
 }
 
 CASE(ack_request_last, before_a_local_invalidate, "3 acknowledge request",
-     "an unsignalled WRITE asks if a local invalidate behind it waits for it")
+     "an unsignalled WRITE asks if a local invalidate after it waits for it")
 {
 	struct client *client = &self->client;
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
@@ -300,7 +300,7 @@ CASE(ack_request_last, before_a_local_invalidate, "3 acknowledge request",
 	expect_wc(_metadata, client, 3, IBV_WC_SUCCESS);
 }
 
-/* ---- Nobody waits for ever ---- */
+/* ---- The requester does not wait for ever ---- */
 
 FIXTURE_VARIANT(ack_request_end) {
 	unsigned int timeout;	/* 0: none */
@@ -402,7 +402,7 @@ static int acknowledge_until_completion(struct __test_metadata *_metadata, struc
 }
 
 CASE(ack_request_end, unsendable_behind_it, "3 acknowledge request",
-     "what is behind the WRITE cannot be sent: the WRITE is asked for, then that fails")
+     "the next request cannot be sent: the WRITE is asked for, then that fails")
 {
 	struct client *client = &self->client;
 	struct wr wr[] = { unsignaled_write(), wr_write(), wr_write() };
@@ -413,7 +413,7 @@ CASE(ack_request_end, unsendable_behind_it, "3 acknowledge request",
 	wr[1].outside = true;
 	post_all(_metadata, client, wr, 3, rq);
 	EXPECT_GE(acknowledge_until_completion(_metadata, client, &rq[0], &wc), 1) {
-		TH_LOG("nobody asked for the WRITE, which may be lost");
+		TH_LOG("the requester did not ask for the WRITE, which may be lost");
 	}
 	ASSERT_EQ(2, wc.wr_id);
 	ASSERT_STREQ(ibv_wc_status_str(IBV_WC_LOC_PROT_ERR), ibv_wc_status_str(wc.status));
@@ -463,7 +463,7 @@ CASE(ack_request_end, drained_before_the_next, "3 acknowledge request",
 	}
 	ASSERT_TRUE(drained);
 	EXPECT_TRUE(asked) {
-		TH_LOG("drained, and nobody asked for the WRITE, which may be lost");
+		TH_LOG("drained without asking for the WRITE, which may be lost");
 	}
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
 	expect_silence(_metadata, client);

@@ -362,7 +362,7 @@ CASE(posted, many, "3 completion", "100 of them, 16 at a time")
 	expect_successes(_metadata, client, 1);
 }
 
-CASE(posted, write_goes_ahead, "3 pipelining", "a WRITE behind it does not wait for its response")
+CASE(posted, write_goes_ahead, "3 pipelining", "a WRITE after it does not wait for its response")
 {
 	struct client *client = &self->client;
 	struct packet rq = post_and_expect(_metadata, client, variant->make());
@@ -389,7 +389,7 @@ CASE(posted, fence_waits_for_it, "3 IB_SEND_FENCE", "a fenced WRITE waits for it
 }
 
 CASE(posted, fence_waits_for_all, "3 IB_SEND_FENCE",
-     "of three outstanding, the fenced one behind them waits for the last")
+     "of three outstanding, the fenced one after them waits for the last")
 {
 	struct client *client = &self->client;
 	struct wr fenced = variant->make();
@@ -453,7 +453,7 @@ CASE(posted, earlier_ack_is_not_its_own, "3 completion",
 }
 
 CASE(posted, response_again, "3 completion",
-     "its response comes a second time: that completes nothing behind it")
+     "its response comes a second time, which completes nothing after it")
 {
 	struct client *client = &self->client;
 	struct packet rq[2], answer;
@@ -471,7 +471,7 @@ CASE(posted, response_again, "3 completion",
 }
 
 CASE(posted, later_ack, "3 completion",
-     "the acknowledgment of a WRITE behind it says nothing about it: sent again, both complete")
+     "the acknowledgment of a WRITE after it says nothing about it: sent again, both complete")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -487,7 +487,7 @@ CASE(posted, later_ack, "3 completion",
 }
 
 CASE(posted, later_response, "3 completion",
-     "the response to the one behind it says nothing about it: sent again, both complete")
+     "the response to the one after it says nothing about it: sent again, both complete")
 {
 	struct client *client = &self->client;
 	struct packet rq[2], answer;
@@ -539,7 +539,7 @@ CASE(posted, nak_psn_in_the_middle, "4 retransmission",
 }
 
 CASE(posted, nak_psn_behind_it, "3 completion",
-     "a NAK PSN sequence for the WRITE behind it is no response to it")
+     "a NAK PSN sequence for the WRITE after it is no response to it")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];

@@ -31,7 +31,7 @@ CASE(lost, on_its_way_out, "4 retransmission",
 	peer_choke_link();
 	rq = post(_metadata, client, variant->make());
 	EXPECT_LT(errors, rxe_wait_counter("send_err", errors + 1, ANSWER_MS)) {
-		TH_LOG("it could be sent: nothing is shown");
+		TH_LOG("it could be sent, so nothing is shown");
 	}
 	peer_end_stall();
 	expect_packet(_metadata, &rq);
@@ -77,7 +77,7 @@ CASE(lost, all_but_the_first, "4 retransmission", "what was answered is not sent
 }
 
 CASE(lost, behind_a_half_answered_read, "4 retransmission",
-     "byte-identical behind a READ of which the second half is asked for again")
+     "byte-identical after a READ of which the second half is asked for again")
 {
 	struct client *client = &self->client;
 	struct packet rq[2], half;
@@ -102,7 +102,7 @@ CASE(lost, behind_a_half_answered_read, "4 retransmission",
 }
 
 CASE(lost, rnr_of_a_neighbour_behind, "3 completion",
-     "an RNR NAK of the SEND behind it is no response to it")
+     "an RNR NAK of the SEND after it is no response to it")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -117,7 +117,7 @@ CASE(lost, rnr_of_a_neighbour_behind, "3 completion",
 }
 
 CASE(lost, for_good, "4 retransmission",
-     "with one retry: sent twice, then RETRY_EXC_ERR, and what waits behind it is flushed")
+     "with one retry: sent twice, then RETRY_EXC_ERR, and what waits after it is flushed")
 {
 	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
 	struct client *client = &self->client;
@@ -189,7 +189,7 @@ CASE(lost, fenced, "3 fence", "with a fence: sent again, it does not wait for it
 }
 
 CASE(lost, behind_a_fence, "3 fence",
-     "a SEND with a fence, sent again, does not wait for the response to what is behind it")
+     "a SEND with a fence, sent again, does not wait for the response to the next")
 {
 	struct client *client = &self->client;
 	struct wr send = wr_send();
@@ -201,7 +201,7 @@ CASE(lost, behind_a_fence, "3 fence",
 	expect_healing(_metadata, client, rq, 2);
 }
 
-CASE(lost, before_a_fence, "3 fence", "what is behind it with a fence waits for its response")
+CASE(lost, before_a_fence, "3 fence", "the next request, with a fence, waits for its response")
 {
 	struct client *client = &self->client;
 	struct wr send = wr_send();
@@ -290,7 +290,7 @@ ROW(resumed, only, "4 retransmission", "ONLY of the rest") {
 	{ 0, 0, ROCE_RC_READ_RESPONSE_ONLY } };
 
 CASE(resumed, completed, "4 retransmission",
-     "the packets before are there, the rest is asked for and comes: success, with all the data")
+     "the packets before have come, the rest is asked for and comes: success, with all the data")
 {
 	struct client *client = &self->client;
 	struct packet rq, rest, part;
@@ -543,7 +543,7 @@ CASE(stalled, acknowledged, "4 retransmission",
 		if (expect_one_of(_metadata, &frame, rq) == LONG_SEND + 1 && ++rounds >= 2)
 			acknowledge(client, &rq[LONG_SEND + 1], ROCE_AETH_ACK);
 	ASSERT_GE(rounds, 2) {
-		TH_LOG("the SEND was completed before it was sent again: it has not stopped in it");
+		TH_LOG("the SEND was completed before it was sent again: no stop in it");
 	}
 	ASSERT_EQ(2, wc.wr_id);
 	ASSERT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), ibv_wc_status_str(wc.status));

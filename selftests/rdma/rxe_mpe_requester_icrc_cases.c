@@ -105,7 +105,7 @@ static void peer_flushes(struct __test_metadata *_metadata, struct client *clien
 STRANGER_FIXTURE(icrc, LONG_TIMEOUT)
 
 CASE(icrc, in_turn, "1 ICRC trap",
-     "a FLUSH without an answer is sent in both forms in turn, else byte-identical")
+     "a FLUSH without an answer is sent in both forms in turn, otherwise byte-identical")
 {
 	flush_answered(_metadata, &self->client, "CLCLCL");
 }
@@ -222,7 +222,7 @@ static void post_with_write(struct __test_metadata *_metadata, struct client *cl
 }
 
 CASE(icrc, behind_an_unsignaled_write, "3 acknowledge request",
-     "no form is certain, an unsignalled WRITE before it asks: it is the first, changes at once")
+     "no form is certain, an unsignalled WRITE before it asks; as the first, it changes at once")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -259,7 +259,7 @@ CASE(icrc, behind_an_unsignaled_write_to_legacy, "3 acknowledge request",
 }
 
 CASE(icrc, no_answer, "3 completion",
-     "a plain ACKNOWLEDGE at its PSN is no answer: nothing is learnt by it")
+     "a plain ACKNOWLEDGE at its PSN is no answer, and teaches nothing")
 {
 	struct client *client = &self->client;
 	struct packet rq = flush_unanswered(_metadata, client, "C");
@@ -285,7 +285,7 @@ CASE(icrc, retries_are_counted, "4 retry counters",
 /* ---- What the peer sends itself ---- */
 
 CASE(icrc, legacy_received, "1 ICRC trap",
-     "a legacy FLUSH of the peer was there first: legacy at once, and certain")
+     "a legacy FLUSH of the peer came first: legacy at once, and certain")
 {
 	struct client *client = &self->client;
 
@@ -411,7 +411,7 @@ CASE(icrc, received_are_counted, "1 ICRC trap",
 STRANGER_FIXTURE(icrc_nak, 0)
 
 CASE(icrc_nak, at_the_flush, "1 ICRC trap",
-     "NAK at its PSN, as of a peer that saw only the ATOMIC WRITE behind it: changes at once")
+     "NAK at its PSN, as of a peer that saw only the ATOMIC WRITE after it: changes at once")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -485,10 +485,10 @@ CASE(icrc_nak, at_the_write_before, "1 ICRC trap",
 	expect_successes(_metadata, client, 1);
 }
 
-/* The peer goes on behind the FLUSH, so it has taken it.  What got lost is the response. */
+/* The peer goes on after the FLUSH, so it has taken it.  What got lost is the response. */
 
 CASE(icrc_nak, behind_the_flush, "1 ICRC trap",
-     "NAK at the PSN of the WRITE behind it: the peer has the FLUSH, which does not change")
+     "NAK at the PSN of the WRITE after it: the peer has the FLUSH, which does not change")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -503,7 +503,7 @@ CASE(icrc_nak, behind_the_flush, "1 ICRC trap",
 }
 
 CASE(icrc_nak, later_ack, "1 ICRC trap",
-     "the WRITE behind it is acknowledged: the peer has the FLUSH, which does not change")
+     "the WRITE after it is acknowledged: the peer has the FLUSH, which does not change")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -555,7 +555,7 @@ CASE(icrc_of, on_a_legacy_qp, "1 ICRC",
 }
 
 CASE(icrc_of, behind_a_flush, "1 ICRC",
-     "sent again behind a FLUSH that changes its form, it does not")
+     "sent again after a FLUSH that changes its form, it does not")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -574,7 +574,7 @@ CASE(icrc_of, behind_a_flush, "1 ICRC",
 }
 
 CASE(icrc_of, before_a_flush, "1 ICRC",
-     "lost with a FLUSH behind it: conforming, and so is the FLUSH")
+     "lost with a FLUSH after it: conforming, and so is the FLUSH")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];

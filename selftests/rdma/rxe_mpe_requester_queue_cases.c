@@ -8,7 +8,7 @@
 #include "rxe_mpe_requester.h"
 #include "rxe_mpe_send_ring.h"
 
-/* ---- A request that cannot be sent, behind one that is not answered ---- */
+/* ---- A request that cannot be sent, after one that is not answered ---- */
 
 enum failure { BAD_ADDRESS, BAD_LKEY, BAD_BIND, BAD_OPCODE, BAD_LENGTH };
 
@@ -179,7 +179,7 @@ CASE(failing_behind, nak_psn, "4 retransmission",
 }
 
 CASE(failing_behind, for_good, "4 retransmission",
-     "never answered, with one retry: RETRY_EXC_ERR for it, all behind it is flushed")
+     "never answered, with one retry: RETRY_EXC_ERR for it, and all after it is flushed")
 {
 	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
 	struct client *client = &self->client;
@@ -199,7 +199,7 @@ CASE(failing_behind, for_good, "4 retransmission",
 	expect_silence(_metadata, client);
 }
 
-/* ---- A request whose answer has no place to go to, behind one that is not answered ---- */
+/* ---- A request whose answer has no place to go to, after one that is not answered ---- */
 
 FIXTURE_VARIANT(homeless) {
 	struct wr (*make)(void);
@@ -242,7 +242,7 @@ CASE(homeless, fenced, "3 fence",
 PATIENT_FIXTURE(rnr)
 
 CASE(rnr, failing_behind, "4 retransmission",
-     "RNR NAK for a SEND with a failure behind it: sent again; then success, and the error")
+     "RNR NAK for a SEND with a failure after it: sent again; then success, and the error")
 {
 	struct client *client = &self->client;
 	struct wr bad = wr_write();
@@ -320,7 +320,7 @@ CASE(rnr, failing_itself, "4 retransmission",
 	post_half_sendable(_metadata, client);
 	sent = expect_part_of_send(_metadata, client, first.psn);
 	ASSERT_LT(sent, SENDABLE) {
-		TH_LOG("the requester has not stopped: nothing is shown");
+		TH_LOG("the requester has not stopped, so nothing is shown");
 	}
 	post(_metadata, client, wr_write());
 
@@ -684,7 +684,7 @@ CASE(reset_amid, a_read, "3 completion",
 	half.opcode = ROCE_RC_READ_RESPONSE_FIRST;
 	half.payload_len = MTU;
 	peer_send(&half);
-	/* It is there: then what is sent from this memory does not change any more. */
+	/* Once it has come, what is sent from this memory does not change any more. */
 	for (ms = 0; ms < ANSWER_MS && memcmp(client->end.memory, &data, sizeof(data)); ms++)
 		poll(NULL, 0, 1);
 	ASSERT_EQ(0, memcmp(client->end.memory, &data, sizeof(data)));
@@ -716,7 +716,7 @@ CASE(reset, amid_a_retry, "4 retransmission",
  */
 
 CASE(reset, amid_a_time_out, "4 time-outs",
-     "RESET while an ACK timeout runs: it is not one of the next connection, which has none")
+     "RESET while an ACK timeout runs: the next connection has none, and gets none")
 {
 	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
 	struct client *client = &self->client;
@@ -738,7 +738,7 @@ CASE(reset, amid_a_time_out, "4 time-outs",
 }
 
 CASE(reset, amid_an_rnr_wait, "4 retransmission",
-     "RESET while the time of an RNR NAK runs: nothing is sent again in the next connection")
+     "RESET while the time of an RNR NAK runs: the next connection sends nothing again")
 {
 	struct client *client = &self->client;
 	struct packet rq = post_and_expect(_metadata, client, wr_send()), later;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kernel as requester: requests that need no SGE, and fields that nobody has filled in. */
+/* The kernel as requester: requests that need no SGE, and fields that are not filled in. */
 #include "rxe_mpe_requester.h"
 
 FIXTURE_VARIANT(no_sge) {
@@ -33,7 +33,7 @@ CASE(no_sge, posted, "2 user API", "a QP with max_send_sge 0, which it does not 
 	struct packet got;
 	struct frame frame;
 
-	/* Of the ICRC of FLUSH, a new QP knows nothing yet. */
+	/* A new QP knows nothing yet of the ICRC of FLUSH. */
 	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
 	ASSERT_TRUE(frame_to_packet(&frame, &got));
 	EXPECT_EQ(rq.opcode, got.opcode);

@@ -13,7 +13,7 @@
 #include "rxe_mpe_cases.h"
 
 /*
- * The region and a memory window in the midst of it.  Both are odd on purpose: they start within a
+ * The region and a memory window in the midst of it.  Both are odd on purpose. They start within a
  * page, cross a page boundary, and do not end at a multiple of 8.
  */
 #define REGION_OFFSET	(PAGE + 24)
@@ -130,8 +130,8 @@ void answered_again(struct __test_metadata *_metadata, struct rig *rig, const st
 void need_odp(struct __test_metadata *_metadata);
 
 /*
- * The end of a case: nothing else has been sent.  This runs after a failed test, too, and must not
- * fail by ASSERT, which would come back here.
+ * At the end of a case nothing else has been sent.  This runs after a failed test, too, and must
+ * not fail by ASSERT, which would come back here.
  */
 void rig_close(struct __test_metadata *_metadata, struct rig *rig);
 

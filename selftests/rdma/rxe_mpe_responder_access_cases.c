@@ -288,7 +288,7 @@ CASE(dram, window_2_persistent, "5 persistence on DRAM", "such a type 2 window i
 	window_refuses_persistence(_metadata, &self->rig, 2);
 }
 
-/* ---- Who may bind and invalidate a window ---- */
+/* ---- Which QP may bind and invalidate a window ---- */
 
 DRAM_FIXTURE(window)
 
@@ -351,7 +351,8 @@ static struct ibv_mr *open_stranger(struct rig *rig, struct flow *stranger)
 	return mr;
 }
 
-CASE(window, invalidated_by_a_stranger, "5 R_Key", "by a QP of another protection domain: it stays")
+CASE(window, invalidated_by_a_stranger, "5 R_Key",
+     "it stays when a QP of another protection domain does it")
 {
 	struct rig *rig = &self->rig;
 	struct ibv_mw *mw = bind_all(rig, &rig->flow, 2, ACCESS_WINDOW);
@@ -363,7 +364,7 @@ CASE(window, invalidated_by_a_stranger, "5 R_Key", "by a QP of another protectio
 }
 
 CASE(window, bound_anew_by_a_stranger, "5 R_Key",
-     "a type 1 window, to nothing, by a QP of another protection domain: it stays")
+     "a type 1 window stays bound when a QP of another protection domain unbinds it")
 {
 	struct rig *rig = &self->rig;
 	struct ibv_mw *mw = bind_all(rig, &rig->flow, 1, ACCESS_WINDOW);
@@ -392,7 +393,7 @@ CASE(window, bound_to_a_strangers_region, "5 R_Key",
 	}
 }
 
-/* ---- Who may invalidate a region ---- */
+/* ---- Which QP may invalidate a region ---- */
 
 FIXTURE_VARIANT(region) {
 	unsigned int access;
@@ -459,7 +460,7 @@ FIXTURE_TEARDOWN(rebound)
 	rig_close(_metadata, &self->rig);
 }
 
-ROW(rebound, moved, "5 R_Key", "the window is behind what is read") { .moved = 2000, .len = 1000 };
+ROW(rebound, moved, "5 R_Key", "the window is beyond what is read") { .moved = 2000, .len = 1000 };
 ROW(rebound, cut, "5 R_Key", "the window ends in the midst of what is read") { .len = 199 };
 ROW(rebound, without_its_right, "5 R_Key", "the window can be stored to, not read") {
 	.len = 1000, .access = IBV_ACCESS_REMOTE_WRITE };
@@ -501,7 +502,7 @@ CASE(rebound, not_read_again, "4 duplicates",
 	expect_memory(_metadata, rig);
 }
 
-/* ---- Who may invalidate a window that is bound to a QP ---- */
+/* ---- Which QP may invalidate a window that is bound to a QP ---- */
 
 enum window_of { BOUND, INVALIDATED, BOUND_ANEW, BOUND_ANEW_OLD_KEY, MOVED };
 
@@ -747,7 +748,7 @@ ROW(flush_range, page_end, "5 range", "across the page boundary, one byte on eac
 	.place = { FROM_PAGE, -1 }, .len = 2 };
 ROW(flush_range, byte_before, "5 range", "the byte before the first") {
 	.place = { FROM_START, -1 }, .len = 1, .verdict = OUTSIDE };
-ROW(flush_range, byte_behind, "5 range", "the byte behind the last") {
+ROW(flush_range, byte_behind, "5 range", "the byte after the last") {
 	.place = { FROM_END }, .len = 1, .verdict = OUTSIDE };
 ROW(flush_range, one_too_early, "5 range", "starts one byte too early") {
 	.place = { FROM_START, -1 }, .len = 64, .verdict = OUTSIDE };
@@ -766,7 +767,7 @@ ROW(flush_range, all_ones, "5 range", "length 2^32 - 1, which is no -1") {
 ROW(flush_range, bit_31_and_whole, "5 range", "a good length with bit 31 set") {
 	.len = 0x80000040, .verdict = INVALID };
 ROW(flush_range, empty_first, "5 zero-length", "length 0 at the start") { .len = 0 };
-ROW(flush_range, empty_behind, "5 zero-length", "length 0 just behind the last byte") {
+ROW(flush_range, empty_behind, "5 zero-length", "length 0 just after the last byte") {
 	.place = { FROM_END } };
 
 static void flush_range_of(struct __test_metadata *_metadata, struct rig *rig,
@@ -816,9 +817,9 @@ ROW(atomic_write_at, page_start, "5 range", "the first 8 bytes of a page") {
 	.place = { FROM_PAGE } };
 ROW(atomic_write_at, before, "5 range", "the 8 bytes before the first") {
 	.place = { FROM_START, -8 }, .verdict = OUTSIDE };
-ROW(atomic_write_at, half_out, "5 range", "4 bytes within, 4 bytes behind the end") {
+ROW(atomic_write_at, half_out, "5 range", "4 bytes within, 4 bytes beyond the end") {
 	.place = { FROM_END, -4 }, .verdict = OUTSIDE };
-ROW(atomic_write_at, behind, "5 range", "the first aligned 8 bytes behind the end") {
+ROW(atomic_write_at, behind, "5 range", "the first aligned 8 bytes beyond the end") {
 	.place = { FROM_END, 4 }, .verdict = OUTSIDE };
 
 static void atomic_write_of(struct __test_metadata *_metadata, struct rig *rig,

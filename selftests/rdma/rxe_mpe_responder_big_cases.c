@@ -50,7 +50,7 @@ static void acknowledged(struct __test_metadata *_metadata, struct rig *rig, str
 }
 
 CASE(big, stored_everywhere, "5 range",
-     "a region is registered, and what is written at its ends is there")
+     "a region is registered, and holds what is written at its ends")
 {
 	struct rig *rig = &self->rig;
 	const size_t places[] = { 0, self->len / 2 + PAGE - 16, self->len - 32 };
@@ -162,7 +162,7 @@ CASE(longest, reads_beside_the_end, "5 range", "a QP that is asked for 16 GiB is
 		leave_the_cpu_to_rxe();
 	}
 	ASSERT_LE(sent + 100, rxe_wait_counter("sent_pkts", sent + 100, ANSWER_MS)) {
-		TH_LOG("it does not answer: nothing is shown");
+		TH_LOG("it does not answer, so nothing is shown");
 	}
 	destroy_in_time(_metadata, rig->flow.qp.qp);
 	peer_end_stall();
@@ -208,7 +208,7 @@ CASE(longest, reads_of_who_is_gone, "5 range",
 		ASSERT_EQ(0, ibv_query_qp(pair[0][1].qp, &attr, IBV_QP_SQ_PSN, &init_attr));
 	} while (attr.sq_psn == config.peer_psn);
 	destroy_in_time(_metadata, pair[0][1].qp);
-	/* Who answers goes first: then nothing holds who asked. */
+	/* Destroy the responders first, so that nothing holds the requesters. */
 	for (i = 0; i < PAIRS; i++)
 		ASSERT_EQ(0, ibv_destroy_qp(pair[i][0].qp));
 	for (i = 1; i < PAIRS; i++)

@@ -140,7 +140,7 @@ CASE(verb, truncated_headers, "5 packet shorter than its headers",
 }
 
 CASE(verb, truncated_behind_ip_options, "5 packet shorter than its headers",
-     "cut anywhere within its headers, behind an IPv4 header with options, it is ignored")
+     "cut anywhere within its headers, after an IPv4 header with options, it is ignored")
 {
 	ignored_if_truncated(_metadata, &self->rig, variant->make(&self->rig), true);
 }
@@ -455,7 +455,7 @@ CASE(verb, beside_a_long_read, "4 duplicates",
 	expect_long_read(_metadata, rig, &read, 1);
 	answer = serve(_metadata, rig, &rq);
 	send_again(&read);
-	/* The duplicate reads what is there now. */
+	/* The duplicate reads what the memory holds now. */
 	expect_long_read(_metadata, rig, &read, 1);
 	answered_again(_metadata, rig, &rq, &answer);
 	served(_metadata, rig, variant->make(rig));
@@ -475,7 +475,7 @@ static void not_answered_as(struct __test_metadata *_metadata, struct rig *rig, 
 }
 
 CASE(verb, old_psn_as_read, "4 duplicates",
-     "a READ with its PSN is no duplicate of it: nothing is sent")
+     "a READ with its PSN is no duplicate of it, and nothing is sent")
 {
 	struct rig *rig = &self->rig;
 	struct packet other = read_only(rig);
@@ -486,7 +486,7 @@ CASE(verb, old_psn_as_read, "4 duplicates",
 }
 
 CASE(verb, old_psn_as_atomic, "4 duplicates",
-     "an Atomic with its PSN is no duplicate of it: nothing is sent or executed")
+     "an Atomic with its PSN is no duplicate of it, and is neither answered nor executed")
 {
 	struct rig *rig = &self->rig;
 	struct packet other = fetch_add(rig);
@@ -694,8 +694,8 @@ static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig
 }
 
 /*
- * A UC packet of a SEND.  Its payload is what memory holds at @offset of the receive: it stays as
- * it is.
+ * A UC packet of a SEND.  Its payload is what memory holds at @offset of the receive, which stays
+ * as it is.
  */
 static void send_uc(struct rig *rig, __u8 opcode, __u64 offset, __u32 len)
 {

@@ -218,7 +218,7 @@ static struct packet ask_in_vain(struct __test_metadata *_metadata, struct rig *
 		answer = ask(rig, &rig->flow, rq);
 	}
 	EXPECT_LT(errors, rxe_wait_counter("send_err", errors + 1, ANSWER_MS)) {
-		TH_LOG("the answer could be sent: nothing is shown");
+		TH_LOG("the answer could be sent, so nothing is shown");
 	}
 	peer_end_stall();
 	return answer;
@@ -235,7 +235,7 @@ static struct packet make_unsent(struct rig *rig, struct packet (*make)(struct r
 }
 
 CASE(unsent, repeated, "4 duplicates",
-     "its answer cannot be sent: it is answered when it comes again, executed once, no error")
+     "its answer cannot be sent; it gets one when it comes again, executed once, no error")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len));
@@ -269,11 +269,11 @@ CASE(unsent, repeated_twice, "4 duplicates", "the answer to the duplicate cannot
 }
 
 /*
- * The requester has sent a WRITE behind it.  Whether that is executed before the answer is there,
+ * The requester has sent a WRITE after it.  Whether that is executed before the answer can be sent,
  * or missed then, is not said; it must not be taken for something else.
  */
 CASE(unsent, with_a_write_behind, "4 duplicates",
-     "a WRITE after it comes before it is repeated: it is acknowledged, or gets a NAK PSN sequence")
+     "a WRITE after it comes before it is repeated, and is acknowledged or gets a NAK PSN sequence")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len));
@@ -288,7 +288,7 @@ CASE(unsent, with_a_write_behind, "4 duplicates",
 	if (is_nak(&first, ROCE_AETH_NAK_PSN)) {
 		EXPECT_EQ(rq.psn, first.psn);
 		send_again(&rq);
-		/* READ has not seen the WRITE, and does not see it: they are apart. */
+		/* READ has not seen the WRITE, and does not see it, because they are apart. */
 		expect_whole_answer(_metadata, rig, &rq, &answer);
 		send_again(&write);
 		expect_packet(_metadata, &ack);

@@ -108,7 +108,7 @@ FIXTURE_VARIANT(flush_payload) {
 
 RIG_FIXTURE(flush_payload)
 {
-	/* Nobody has ever sent such a FLUSH: there is no other ICRC for it. */
+	/* No kernel has ever sent such a FLUSH, so it has no other ICRC. */
 	peer_legacy_icrc = false;
 	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
 }
@@ -143,7 +143,7 @@ CASE(flush_payload, region, "5 FLUSH with payload", "NAK Invalid Request, of the
 }
 
 CASE(flush, pad_that_is_not_there, "5 FLUSH with pad",
-     "pad bits without the bytes: it is too short, and ignored")
+     "pad bits without the bytes: too short, and ignored")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = flush_range(rig);
@@ -211,7 +211,7 @@ ROW(pmem, global, "1 PLT", "global visibility") { GLOBAL };
 ROW(pmem, persistent, "1 PLT", "persistence") { PERSISTENT };
 ROW(pmem, both, "1 PLT", "both") { GLOBAL | PERSISTENT };
 
-CASE(pmem, range, "1 SEL", "FLUSH of a range behind WRITE and ATOMIC WRITE")
+CASE(pmem, range, "1 SEL", "FLUSH of a range after WRITE and ATOMIC WRITE")
 {
 	struct rig *rig = &self->rig;
 
@@ -221,7 +221,7 @@ CASE(pmem, range, "1 SEL", "FLUSH of a range behind WRITE and ATOMIC WRITE")
 	served(_metadata, rig, flush(rig, variant->placement, rig->start + 64, 8));
 }
 
-CASE(pmem, region, "1 SEL", "FLUSH of the region behind WRITE and ATOMIC WRITE")
+CASE(pmem, region, "1 SEL", "FLUSH of the region after WRITE and ATOMIC WRITE")
 {
 	struct rig *rig = &self->rig;
 
@@ -343,7 +343,7 @@ CASE(atomic_write, truncated_payload, "5 ATOMIC WRITE length",
 }
 
 CASE(atomic_write, pad_that_is_not_there, "5 ATOMIC WRITE pad",
-     "pad bits on a packet of 8 bytes: those are less than 8 of payload, NAK Invalid Request")
+     "pad bits on a packet of 8 bytes leave less than 8 of payload: NAK Invalid Request")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq;
@@ -415,7 +415,7 @@ CASE(atomic_write, tail_behind_its_data, "3 order",
 }
 
 CASE(atomic_write, nothing_behind_a_nak, "3 order",
-     "what was posted at once behind a refused FLUSH is not stored")
+     "what was posted at once after a refused FLUSH is not stored")
 {
 	struct rig *rig = &self->rig;
 	struct packet bad = flush(rig, 0, rig->start, 8), tail = atomic_write(rig);

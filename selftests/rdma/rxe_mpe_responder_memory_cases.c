@@ -8,7 +8,7 @@
 
 DRAM_FIXTURE(again)
 
-/* Of @rig's region, or by another key for it. */
+/* A READ of @rig's region, or by another key for it. */
 static struct packet read_at(struct rig *rig, __u32 rkey, __u64 va, __u32 len)
 {
 	struct packet rq = read_only(rig);
@@ -40,7 +40,7 @@ static void read_is_ignored(struct __test_metadata *_metadata, struct rig *rig,
 /* ---- The length of the latest request ---- */
 
 CASE(again, read_behind_an_empty_write, "4 duplicates",
-     "a READ that comes again behind a WRITE of 0 bytes is answered as it was")
+     "a READ that comes again after a WRITE of 0 bytes is answered as it was")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = read_only(rig), answer = serve(_metadata, rig, &rq);
@@ -51,7 +51,7 @@ CASE(again, read_behind_an_empty_write, "4 duplicates",
 }
 
 CASE(again, read_behind_an_empty_read, "4 duplicates",
-     "a READ that comes again behind a READ of 0 bytes is answered as it was")
+     "a READ that comes again after a READ of 0 bytes is answered as it was")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = read_only(rig), answer = serve(_metadata, rig, &rq);
@@ -62,7 +62,7 @@ CASE(again, read_behind_an_empty_read, "4 duplicates",
 }
 
 CASE(again, empty_read_behind_a_write, "4 duplicates",
-     "a READ of 0 bytes by R_Key 0 that comes again behind a WRITE is answered as it was")
+     "a READ of 0 bytes by R_Key 0 that comes again after a WRITE is answered as it was")
 {
 	struct rig *rig = &self->rig;
 	struct packet rq = read_at(rig, 0, 0, 0), answer = serve(_metadata, rig, &rq);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kernel as responder: what ibv_modify_qp() refuses, and that nothing comes of it. */
+/* The kernel as responder: what ibv_modify_qp() refuses, and that it changes nothing. */
 #include "rxe_mpe_responder.h"
 
 /* ---- Path MTU ---- */
@@ -91,12 +91,12 @@ ROW(said_state, rtr, "2 user API", "in RTR") { IBV_QPS_RTR, IBV_QPT_RC };
 ROW(said_state, rts, "2 user API", "in RTS") { IBV_QPS_RTS, IBV_QPT_RC };
 ROW(said_state, sqd, "2 user API", "in SQD, and drained") { IBV_QPS_SQD, IBV_QPT_RC };
 ROW(said_state, error, "2 user API", "in error") { IBV_QPS_ERR, IBV_QPT_RC };
-/* Of UC, the state SQE may be said, too. */
+/* UC may say the state SQE, too. */
 ROW(said_state, init_of_uc, "2 user API", "in INIT, of type UC") { IBV_QPS_INIT, IBV_QPT_UC };
 ROW(said_state, error_of_uc, "2 user API", "in error, of type UC") { IBV_QPS_ERR, IBV_QPT_UC };
 ROW(said_state, error_of_ud, "2 user API", "in error, of type UD") { IBV_QPS_ERR, IBV_QPT_UD };
 
-/* On to RTS, from the state that @said says; all that this step needs is there. */
+/* On to RTS, from the state that @said says; with all that this step needs. */
 static int modify_from(struct rxe_qp *qp, enum ibv_qp_state said)
 {
 	struct ibv_qp_attr attr = {
@@ -140,7 +140,7 @@ CASE(said_state, wrongly, "2 user API",
 }
 
 CASE(said_state, rightly, "2 user API",
-     "IBV_QP_CUR_STATE says its state: it is taken to RTS if there is a way from there")
+     "IBV_QP_CUR_STATE says its state: to RTS if a way leads there")
 {
 	struct rig *rig = &self->rig;
 	bool leads = leads_to_rts(variant->state);
@@ -178,7 +178,7 @@ CASE(in_error, said_to_work, "5 QP states",
 }
 
 CASE(in_error, of_a_datagram, "2 user API",
-     "a UD QP in error is said to be in SQE, where the standard has it: it is taken to RTS")
+     "a UD QP in error that is said to be in SQE, where the standard has it, is taken to RTS")
 {
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct rig *rig = &self->rig;

@@ -48,7 +48,7 @@ CASE(odp, written, "5 range", "a WRITE is stored where it says, and nowhere else
 	served(_metadata, &self->rig, rq);
 }
 
-CASE(odp, read, "5 range", "a READ brings what is there")
+CASE(odp, read, "5 range", "a READ brings what the memory holds")
 {
 	struct packet rq = read_only(&self->rig);
 
@@ -129,7 +129,7 @@ static void answer_own(struct __test_metadata *_metadata, struct rig *rig, struc
 	ASSERT_STREQ("success", ibv_wc_status_str(wc.status));
 }
 
-CASE(odp, sent, "5 range", "a WRITE from it brings what is there to the wire")
+CASE(odp, sent, "5 range", "a WRITE from it brings what it holds to the wire")
 {
 	struct rig *rig = &self->rig;
 	const __u64 addr = rig->start + variant->offset;
@@ -178,7 +178,7 @@ FIXTURE_SETUP(odp_region)
 }
 
 CASE(odp_region, long_write, "5 range",
-     "each packet of a WRITE is stored behind the one before, across a page boundary")
+     "each packet of a WRITE is stored after the one before, across a page boundary")
 {
 	struct rig *rig = &self->rig;
 	struct packet first = write_first(rig), last = write_last(rig);

@@ -193,7 +193,7 @@ CASE(orphan, destroyed_under_traffic, "5 R_Key", "while requests come by the win
 }
 
 CASE(orphan, opens_nothing, "5 R_Key",
-     "its key is refused on a QP that was there before, and on one made later")
+     "its key is refused on a QP that was made before, and on one made later")
 {
 	bind_windows(self, 1);
 	destroy_owner(_metadata, self);
@@ -276,7 +276,7 @@ CASE(orphan, deallocated_first, "5 R_Key", "a window may go before its QP does")
 }
 
 CASE(orphan, invalidated_first, "5 R_Key",
-     "a window that was invalidated is nobody's: it is bound again")
+     "a window that was invalidated has no owner, and is bound again")
 {
 	struct rig *rig = &self->rig;
 

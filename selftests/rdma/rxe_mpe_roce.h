@@ -121,7 +121,7 @@ __u32 roce_icrc(const void *ip, size_t len);
  */
 __u32 roce_icrc_legacy(const void *ip, size_t len);
 
-/* The ICRC as it is on the wire, behind @len bytes from the IP header on. */
+/* The ICRC as it is on the wire, after @len bytes from the IP header on. */
 __u32 roce_icrc_get(const void *ip, size_t len);
 void roce_icrc_put(void *ip, size_t len, __u32 icrc);
 

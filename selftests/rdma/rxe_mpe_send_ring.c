@@ -83,7 +83,7 @@ void send_ring_doorbell(struct rxe_qp *qp)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
 
-	/* A list of no work requests: libibverbs stores the producer index that is there. */
+	/* A list of no work requests: libibverbs stores the producer index that it finds. */
 	ibv_wr_start(qpx);
 	if (ibv_wr_complete(qpx))
 		errx(1, "the kernel refuses the doorbell");

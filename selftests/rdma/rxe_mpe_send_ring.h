@@ -3,8 +3,8 @@
  * The send queue of a queue pair, in memory that the kernel shares with the program: only
  * libibverbs keeps a program from writing there what it likes.
  *
- * A work request is spoilt on its way: libibverbs builds the WQE in the ring (ibv_wr_start() and a
- * builder), send_ring_next() is where, and ibv_wr_complete() then hands it to the kernel.
+ * A test spoils a work request after libibverbs has built the WQE in the ring (ibv_wr_start() and
+ * a builder), where send_ring_next() finds it, and before ibv_wr_complete() hands it to the kernel.
  */
 #ifndef RXE_MPE_SEND_RING_H
 #define RXE_MPE_SEND_RING_H
@@ -18,7 +18,7 @@
 
 struct send_ring {
 	struct rxe_queue_buf	*queue;
-	/* Of its header, which a test may spoil. */
+	/* Its header, which a test may spoil. */
 	__u32			index_mask;
 	unsigned int		log2_elem_size;
 };
