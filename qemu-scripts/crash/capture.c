@@ -115,7 +115,7 @@ static bool read_transport(struct packet *packet, struct bytes rest)
 	case ROCE_RC_WRITE_ONLY_IMM:
 	case ROCE_RC_READ_REQUEST:
 	case ROCE_RC_ATOMIC_WRITE:
-	/* Unreliable connection: followed by nobody, but its key tells whether that matters. */
+	/* Unreliable connection: not followed, but its key tells whether that matters. */
 	case 0x26: case 0x2a: case 0x2b:
 		p = take(&rest, sizeof(struct roce_reth));
 		if (!p) {
@@ -126,7 +126,7 @@ static bool read_transport(struct packet *packet, struct bytes rest)
 		packet->va = get64(p);
 		packet->rkey = get32(p + 8);
 		packet->length = get32(p + 12);
-		/* Behind it, as behind nothing at all in the other form. */
+		/* After it, as after nothing at all in the other form. */
 		if ((packet->opcode == ROCE_RC_WRITE_ONLY_IMM || packet->opcode == 0x2b) &&
 		    !take(&rest, 4))
 			missing = true;

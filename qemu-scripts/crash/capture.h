@@ -53,7 +53,7 @@ struct capture {
  * number of the frame, if a RoCE packet cannot be read.  What has another protocol is passed over.
  *
  * QEMU records a frame before it passes it on.  If it is killed then, the last frame may be half
- * written: nobody has got it, so it is left out.
+ * written, and no guest has got it, so it is left out.
  */
 void capture_read(struct capture *capture, const char *path, const uint8_t mac[6]);
 

@@ -88,7 +88,7 @@ static void use_page(struct slot *slot, uint64_t page)
 	*list_add(&slot->pages) = page;
 }
 
-/* use_page() for all pages of @fd from @start on that are there. */
+/* use_page() for all pages that @fd has from @start on. */
 static void use_pages_of(struct slot *slot, int fd, uint64_t start, uint64_t size)
 {
 	off_t from = start, to;

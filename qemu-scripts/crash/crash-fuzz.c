@@ -20,7 +20,7 @@
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "util.h"
 
-#define IP		14	/* behind Ethernet */
+#define IP		14	/* after Ethernet */
 #define BTH		(IP + 28)
 #define MAX_FRAMES	4096
 #define MAX_BYTES	10000

@@ -731,7 +731,7 @@ TEST_F(run, what_came_before_the_copy_is_told_from_what_was_there)
 	EXPECT_STATES(0, 2, "35");
 	EXPECT_STATES(1, 2, "35 75");
 	EXPECT_STATES(2, 2, "35 39 75 79");
-	/* A byte less, and the request came behind the copy. */
+	/* A byte less, and the request came after the copy. */
 	before.copied--;
 	load(ORDER_SPEC);
 	EXPECT_STATES(2, 2, "75 79");
@@ -853,7 +853,7 @@ static bool was_taken(const char *text)
 	return false;
 }
 
-/* Of six, with two words each: all sets of 0, 1, 2, 4, 5, 6 requests, and both halves. */
+/* All sets of 0, 1, 2, 4, 5, 6 of six requests, with two words each, and both halves. */
 TEST_F(run, each_request_and_each_pair_is_lost_and_left)
 {
 	struct coverage coverage;

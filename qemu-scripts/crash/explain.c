@@ -19,7 +19,7 @@ struct search {
 	struct model *model;
 	struct checker *checker;
 	unsigned int runs;			/* that are left */
-	held_list *lost;			/* fixed while `needed` is looked for, else NULL */
+	held_list *lost;			/* fixed while `needed` is looked for, otherwise NULL */
 };
 
 static bool fails_now(struct search *search, const struct state *state)
@@ -73,7 +73,7 @@ static bool fails_with(struct search *search, const held_list *there)
 	struct state state = { .frame = model->frame };
 	bool fails = false, allowed = false;
 
-	/* What is there says which FLUSHes have been executed, which raises floors: again, then. */
+	/* What has come says which FLUSHes have been executed.  That raises floors, so look again. */
 	for (int tries = 0; tries < 2 && !allowed; tries++) {
 		hold_floors(model, tries, &state.held);
 		/* What comes later in the list counts. */
@@ -280,7 +280,7 @@ static enum culprit look_for_near_miss(const struct model *model, const struct r
 	return best;
 }
 
-/* The earliest request after @lost on its QP that is there and has to be. */
+/* The earliest request after @lost on its QP that has come and had to. */
 static uint32_t find_seen(const struct explanation *e, const struct model *model,
 			  const struct request *lost)
 {
@@ -371,7 +371,7 @@ static void find_culprit(struct explanation *e, const struct model *model)
 	why = open_memstream(&e->why, &size);
 	if (!why)
 		fail("no memory");
-	/* Of what is lost, what was sent first. */
+	/* What was sent first of the lost ones. */
 	for (size_t i = 0; i < e->state.held.n; i++) {
 		const struct held *other = &e->state.held.v[i];
 		uint32_t request;

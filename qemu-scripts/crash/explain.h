@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Explains why a state fails: the least that must be lost, and what must be there. */
+/* Explains why a state fails: the least that must be lost, and what must have come. */
 #ifndef EXPLAIN_H
 #define EXPLAIN_H
 
@@ -26,7 +26,7 @@ enum culprit {
 struct explanation {
 	enum culprit culprit;
 	struct state state;		/* the smallest that fails */
-	bool cut_short;			/* a smaller one may fail: it took too many runs to find it */
+	bool cut_short;			/* a smaller one may fail, but takes too many runs to find */
 	held_list needed;	/* words without whose newest values it would not fail */
 	uint32_t lost;			/* request, or NEVER */
 	uint32_t seen;			/* request that is there though @lost is not, or NEVER */

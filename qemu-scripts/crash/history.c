@@ -34,7 +34,7 @@ static bool is_success(const struct packet *packet)
 	       (packet->syndrome & ROCE_AETH_KIND_MASK) == ROCE_AETH_ACK;
 }
 
-/* A response that says: send this, and all behind it, again. */
+/* A response that says: send this, and all after it, again. */
 static bool is_retry(const struct packet *packet)
 {
 	return !is_success(packet) &&
@@ -367,7 +367,7 @@ struct responder {
 	struct flow *flow;
 	uint32_t index;
 	bool begun, dead;
-	uint64_t expected;		/* PSN, going on behind 24 bits */
+	uint64_t expected;		/* PSN, going on beyond 24 bits */
 	uint64_t first;
 	uint64_t write_va;
 	uint32_t write_rkey, write_left;
@@ -480,7 +480,7 @@ static void take(struct history *history, struct responder *r, const struct pack
 
 /*
  * How many PSNs a long READ took is unknown as long as nothing has told the path MTU.  The PSN of the
- * request behind it tells then.
+ * request after it tells then.
  */
 static void learn_read(struct history *history, struct responder *r, uint32_t psn)
 {
@@ -502,7 +502,7 @@ static struct request *last_request(struct history *history, const struct respon
 	return &history->requests.v[r->flow->requests.v[r->flow->requests.n - 1]];
 }
 
-/* The target has not got @psn: nor what came behind it.  The frame to go on behind, or 0. */
+/* The target has got neither @psn nor what came after it.  The frame to go on after, or 0. */
 static unsigned int give_back(struct history *history, struct responder *r, uint64_t psn)
 {
 	unsigned int lost = 0;
@@ -543,12 +543,12 @@ static void take_from_initiator(struct history *history, struct responder *r,
 		give_back(history, r, psn);
 		r->first = psn;
 	}
-	/* Else it is a duplicate, or something before it is missing. */
+	/* Otherwise it is a duplicate, or something before it is missing. */
 	if (psn == r->expected)
 		take(history, r, packet);
 }
 
-/* The request that a response is for: that which has its PSN. */
+/* The request that a response is for, which has its PSN. */
 static struct request *request_of(struct history *history, const struct responder *r, uint64_t psn)
 {
 	size_t low = 0, high = r->flow->requests.n;
@@ -608,7 +608,7 @@ static bool take_success(struct history *history, struct responder *r, const str
 enum nak {
 	NAK_NEW,
 	NAK_LOST,	/* the packet that it asks for came, but not as far as the driver */
-	NAK_LATE,	/* it was on its way out when that packet came */
+	NAK_LATE,	/* it was going out when that packet came */
 };
 
 /*
@@ -691,7 +691,7 @@ static void follow(struct history *history, const packet_list *packets, uint32_t
 	free(naks);
 }
 
-/* Requests of other services are followed by nobody. */
+/* Requests of other services are not followed. */
 static void refuse_others(const struct history *history)
 {
 	for (size_t i = 0; i < history->capture->packets.n; i++) {
@@ -744,7 +744,7 @@ static void keep_taken(struct history *history)
 		for (size_t i = 0; i < flow->requests.n; i++) {
 			const struct request *request = &history->requests.v[flow->requests.v[i]];
 
-			/* No answer to it was seen: nor has it taken what is behind. */
+			/* No answer to it was seen, nor has it taken what came after. */
 			if (request->odd && !(flow->any_done && request->psn <= flow->done))
 				break;
 			if (request->odd)

@@ -87,7 +87,7 @@ struct stretch {
  */
 struct before {
 	const uint8_t *ready;
-	const uint8_t *booted;		/* NULL: nobody could come too early */
+	const uint8_t *booted;		/* NULL: no request could come too early */
 	uint64_t copied;
 };
 

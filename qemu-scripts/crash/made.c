@@ -71,11 +71,11 @@ static uint32_t icrc_of(const uint8_t *ip, size_t length)
 	return crc32(crc32(0, ones, 8), copy, length);
 }
 
-/* One packet: BTH, what is behind it, ICRC. */
+/* One packet: BTH, what follows it, ICRC. */
 void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size_t length)
 {
 	uint8_t buffer[9000] __attribute__((aligned(4))) = { }, *frame = buffer + 2;
-	uint8_t *at = frame, *ip, pad = -length & 3;	/* so that all behind Ethernet is aligned */
+	uint8_t *at = frame, *ip, pad = -length & 3;	/* so that all after Ethernet is aligned */
 	struct roce_bth *bth;
 	size_t udp_length;
 

@@ -106,7 +106,7 @@ static bool read_window(struct memory *memory, const char *text)
 			break;
 		parent = NULL;
 	}
-	/* The kernel says no to such a bind, and so to who uses its key. */
+	/* The kernel refuses such a bind, and each request that uses its key. */
 	if (!parent || va < parent->va || length > parent->length ||
 	    va - parent->va > parent->length - length)
 		return true;

@@ -80,13 +80,13 @@ unsigned int *model_cuts(const struct model *model, size_t *n);
 typedef bool (*model_pick)(const struct model *model, const struct update *update, uint32_t word,
 			   const void *arg);
 
-/* What is picked is lost, and all that it takes along; everything else is there. */
+/* What is picked is lost, and all that it takes along; everything else has come. */
 void model_lose(struct model *model, model_pick pick, const void *arg, struct state *state);
 
-/* What is picked is left, and what must have been executed for it to be there; everything else is lost. */
+/* What is picked has come, with all that must have been executed before; everything else is lost. */
 void model_leave(struct model *model, model_pick pick, const void *arg, struct state *state);
 
-/* How many ways there are to choose a value for each word, if they are few; else 0. */
+/* How many ways there are to choose a value for each word, if they are few; otherwise 0. */
 size_t model_choices(const struct model *model);
 
 /* The @n-th of these ways.  False if the model does not allow it. */

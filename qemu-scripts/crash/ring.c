@@ -132,7 +132,7 @@ static void append(unsigned int n)
 	if (!is("no-flush") && !is_once("no-flush-once", n) && !is_once("heartbeat", n) &&
 	    !is("flush-first"))
 		flush_record(n);
-	/* Of two records the second is stored before the tail, and flushed after it. */
+	/* The second of two records is stored before the tail, and flushed after it. */
 	if (is("early-tail") && n % 2 && n < ring.records)
 		store_record(n + 1);
 	use_tail_qp(is("other-qp-tail"));

@@ -46,7 +46,7 @@ struct sampling {
 	LIST(uint32_t) words;		/* the open words */
 };
 
-/* False if it was there already.  0 is no hash. */
+/* False if it was known already.  0 is no hash. */
 static bool add_seen(struct seen *seen, uint64_t hash)
 {
 	size_t at;
@@ -172,7 +172,7 @@ static unsigned int direction(const struct outline *seen, unsigned int n)
 
 /*
  * A FLUSH, by how many persistent ones of its QP precede it that have not been executed for sure.  Those that have
- * been are alike: otherwise a store that no FLUSH covers would make each later cut a shape of its own.
+ * been are alike, because otherwise a store that no FLUSH covers would make each later cut a shape of its own.
  */
 static uint32_t flush_from_here(const struct model *model, uint32_t flow, uint32_t number)
 {
@@ -279,7 +279,7 @@ static int by_shape_and_order(const void *a, const void *b, void *arg)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Of each shape its first cut, its last, and some by chance. */
+/* The first cut of each shape, its last, and some by chance. */
 static void choose_cuts(struct sampling *s)
 {
 	size_t n = s->coverage->cuts, from, to;

@@ -13,7 +13,7 @@
 /* Say "crash-states: error: ..." and end with STATUS_ERROR. */
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* The same, with what errno says behind it. */
+/* The same, and then what errno says. */
 void fail_errno(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 void *xrealloc(void *p, size_t size);

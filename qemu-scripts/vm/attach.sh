@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # rxe-vm sources all files of this folder: they share its variables
+# shellcheck disable=SC2154 # rxe-vm sources all files of this folder, which share its variables
 #
 # rxe-vm attach: a shell in a guest that another rxe-vm runs.  That rxe-vm has made FIFOs in the run's folder: input
 # goes through BOOT.shell.in, output comes through BOOT.shell.out, and a line to BOOT.control.in tells the guest to
@@ -27,7 +27,7 @@ find_attachable() {
 	[[ " $there " == *" $guest "* ]] || die "no guest '$guest' runs in $run, but: $there"
 	boot=$(newest_boot "$run/" "$guest")
 	[[ -p $run/$boot.shell.in ]] || die "'$guest' has a terminal already: its shell runs there"
-	# Nobody reads what was left by a rxe-vm that was killed.
+	# A rxe-vm that was killed may have left what is read no more.
 	dd if=/dev/null of="$run/$boot.control.in" oflag=nonblock conv=nocreat,notrunc status=none 2>/dev/null ||
 		die "'$guest' of $run runs no more: its rxe-vm was killed"
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder, which share its variables
 #
 # The command line: checks it, and puts it into option[] and a few variables.
 
@@ -221,7 +221,7 @@ add_guest() {
 	esac
 }
 
-# name_guests WORD...: those behind the options
+# name_guests WORD...: those after the options
 name_guests() {
 	local -i n
 	case $mode in
@@ -263,7 +263,7 @@ take_terminal() {
 	timeout=${timeout:-1000000}
 }
 
-# Of a pair or a group, a command that is a shell and nothing else.
+# A command of a pair or a group that is a shell and nothing else.
 find_terminal() {
 	local guest
 	[[ $mode == pair || $mode == group ]] && tty -s || return 0
@@ -326,7 +326,7 @@ sh_quote() {
 	done
 }
 
-# quoted_words TEXT: its words, each with a zero behind it; quotes and backslashes are the shell's.
+# quoted_words TEXT: its words, each with a zero after it; quotes and backslashes are the shell's.
 quoted_words() { xargs -r printf '%s\0' <<<"$1" 2>/dev/null; }
 
 # megabytes SIZE: 256M, 4G -> 256, 4096

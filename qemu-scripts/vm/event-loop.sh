@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder, which share its variables
 #
 # The event loop of a run: what the guests report, and what follows from it.
 
@@ -58,7 +58,7 @@ command_ended() {
 		for server in "${servers[@]}"; do
 			if [[ -n ${ended[$server]-} ]]; then
 				:
-			# One that boots again has nobody left to come back for.
+			# For one that boots again, no client is left to come back for.
 			elif [[ $server_end == kill || -n ${asked_by[$server]-} ]]; then
 				cut_power "$server"
 			else
@@ -130,11 +130,11 @@ let_clients_go() {
 	fi
 }
 
-# Of a server's persistent memory crash-states wants what was there before the client's first request,
-# and what is there at the end: server.pmem0.start and server.pmem0; of a group, under the name of each boot.
+# crash-states wants what a server's persistent memory held before the client's first request,
+# and what it holds at the end: server.pmem0.start and server.pmem0; of a group, under the name of each boot.
 #
 # In a group, clients do not wait for a server that boots again, and servers for no other one: requests may come before
-# the first of these copies is made.  So .boot has what was there when the guest booted, and .copied how many bytes of
+# the first of these copies is made.  So .boot has what it held when the guest booted, and .copied how many bytes of
 # the capture may be older than .start.
 keep_pmem() {
 	local spec file to=$run/${boot_of[$1]}.pmem0$2
@@ -212,7 +212,7 @@ deadline_passed() {
 	kill_guests
 }
 
-# The network, or the guest that has it, is there: the others may come.
+# The network, or the guest that has it, is up, so the others may come.
 segment_is_up() {
 	local guest
 	[[ -z $up ]] || return 0

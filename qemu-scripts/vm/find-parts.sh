@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder, which share its variables
 #
 # What the guests are made of: programs, kernels with their modules, the accelerator.  This part reports what is
 # missing.
@@ -27,7 +27,7 @@ find_parts() {
 	for guest in "${guests[@]}"; do
 		[[ -z ${option[$guest.pmem]-} ]] || programs+=(ndctl)
 		[[ -z ${option[$guest.delay]-}${option[$guest.loss]-} ]] || programs+=(tc)
-		# Else the guest would take the host's, and who chooses a series wants no other one.
+		# Otherwise the guest would take the host's, but a user who chooses a series wants no other one.
 		[[ -z ${RDMA_CORE-} || -n ${option[$guest.rdma-core]-} || -e $root/$rdma_core_folder/lib/libibverbs.so ]] ||
 			die "there is no $root/$rdma_core_folder: run \`make rdma-core RDMA_CORE=$RDMA_CORE\`"
 	done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder, which share its variables
 #
 # Running guests: starts them, passes on their output, sends them messages, and kills them.
 
@@ -20,7 +20,7 @@ start_qemu() {
 	[[ $1 != "$terminal" ]] || stdin=/dev/tty
 	printf '#!/bin/sh\ncd %s\nexec %s\n' "$(sh_quote "$run")" "$(sh_quote "${qemu[@]}")" >"$run/$1.qemu"
 	chmod +x "$run/$1.qemu"
-	# Here, not in the new process: that may be killed before it gets to it.
+	# Here, not in the new process, which may be killed before it gets to it.
 	exec {said}> >(cat >"$run/$1.qemu.log"; echo "$1 gone" >&"$events")
 	(cd "$run" && exec setpriv --pdeathsig KILL "${qemu[@]}") <"$stdin" 2>&"$said" {said}>&- &
 	disown	# its end is no news to the shell
@@ -64,7 +64,7 @@ shell_ended() {
 	exec {fd}>&-
 }
 
-# follow_file FILE PREFIX: what is there and what comes, until the QEMU of $guest has ended
+# follow_file FILE PREFIX: what it holds and what comes, until the QEMU of $guest has ended
 follow_file() {
 	local -a tail=(tail -c +1 -f -s 0.05 --pid "${pid[$guest]}" "$run/$1")
 	if [[ -n $2 ]]; then

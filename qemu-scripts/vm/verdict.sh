@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder: they share its variables
+# shellcheck disable=SC2034,SC2154 # rxe-vm sources all files of this folder, which share its variables
 #
 # The result of the run: pass, fail, skip, lost or splat, and why.
 

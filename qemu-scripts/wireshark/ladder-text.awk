@@ -40,7 +40,7 @@ $1 < first || $1 > last { next }
 	printf "%5d %12s  %s%s\n", $1, $2, drawn, verdict()
 }
 
-# Of more than two ends: the arrow in its place, and the text behind.
+# With more than two ends: the arrow in its place, and the text after it.
 function among(from, to,	i, left, right, all, gap, head) {
 	left = from < to ? from : to
 	right = from + to - left

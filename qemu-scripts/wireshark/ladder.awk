@@ -166,7 +166,7 @@ function read_packet(p,	field) {
 	is_response = from_responder(opcode)
 	from[n] = column[source]
 	to[n] = column[destination]
-	# Of both, which boot it was, if its capture has the packet; else the one before.
+	# Which boot it was, for both, if its capture has the packet; otherwise the one before.
 	if (!one_capture && ((name_at[source], p) in seen_by))
 		boot[source] = seen_by[name_at[source], p]
 	if (!one_capture && ((name_at[destination], p) in seen_by))

@@ -88,7 +88,7 @@ struct condition {
 	__u32 of[NR_KNOBS];
 };
 
-/* One client of a case: it waits for one step before it takes the next. */
+/* One client of a case, which waits for one step before it takes the next. */
 struct connection {
 	struct ibv_qp_ex *qp;
 	struct bench_told target;

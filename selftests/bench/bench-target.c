@@ -25,7 +25,7 @@
 #include "remote-log.h"
 
 #define MAX_QPS		1024
-#define RECEIVES	4	/* messages on their way to the daemon, of one client */
+#define RECEIVES	4	/* messages of one client to the daemon at once */
 #define DEADLINE_NS	60000000000ull
 #define CACHE_LINE	64
 #define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
@@ -103,7 +103,7 @@ static void post_receive(struct target *target, struct connection *connection, u
 		errx(1, "ibv_post_recv");
 }
 
-/* Soft-RoCE frees the queue's entry when the request is done: nothing has to be signaled. */
+/* Soft-RoCE frees the queue's entry when the request is done, so nothing has to be signaled. */
 static void answer(struct target *target, struct connection *connection)
 {
 	struct ibv_sge sge = {

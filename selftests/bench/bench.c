@@ -35,7 +35,7 @@ static __u64 spins;
 static double ns_per_spin;
 
 /*
- * Takes all the time that nobody else wants, and counts it.  (The kernel's own count of idle time
+ * Takes all the time that no other thread wants, and counts it.  (The kernel's own count of idle time
  * has in it what a softirq does on an idle CPU after an interrupt has interrupted that.)
  */
 static void *spin(void *unused)

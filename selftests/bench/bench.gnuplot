@@ -49,7 +49,7 @@ do for [type in "svg png"] {
 	set xrange [48:90000]
 	set xtics (64, 256, "1 Ki" 1024, "4 Ki" 4096, "16 Ki" 16384, "64 Ki" 65536)
 
-	# Of e, five overlap.
+	# Five of e overlap.
 	set output "append-latency." . type
 	set title heading("Durable remote append: typical latency, d = 1")
 	plot for [m = 1:5] "append.t_typical.dat" index word(methods, m) using (beside($2, m)):3:4:5 with yerrorlines \

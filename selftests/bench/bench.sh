@@ -102,7 +102,7 @@ check_input() {
 	done
 }
 
-# What a run is of: it may continue only as long as this is the same.
+# What a run measures.  It may continue only as long as this is the same.
 settings() {
 	declare -p option images
 	git -C "$root" describe --always --dirty 2>/dev/null || true
@@ -180,7 +180,7 @@ minutes() {
 	fi
 }
 
-# Of this part, which began at SECONDS=$begin: how far the client is, and whatever else rxe-vm has to say.
+# How far the client is in this part, which began at SECONDS=$begin, and whatever else rxe-vm has to say.
 show_rounds() {
 	local line said="the guests boot"
 	local -i all

@@ -49,12 +49,12 @@ def decimals($n):
 	(if $digits < 0 then "-" else "" end) +
 	if $n == 0 then $text else $text[:-$n] + "." + $text[-$n:] end;
 def place: log10 | floor;
-# Of a number, to the place 10^$place, by round, floor or ceil
+# A number to the place 10^$place, by round, floor or ceil
 def to_place($place; way): (. / pow(10; $place) | way) * pow(10; $place) | decimals([-$place, 0] | max);
 # 1.30000000001 is 1.3
 def nearly(way): . * 1e9 | round / 1e9 | way;
 
-# Without an interval: two digits, behind a ~.  With one: what is shown lies within it, if need be by a digit more.
+# Without an interval: two digits, after a ~.  With one: what is shown lies within it, if need be by a digit more.
 def shown_value:
 	if .value == null then "-"
 	elif .low == null then "~" + (.value | if . == 0 then "0" else to_place((fabs | place) - 1; round) end)

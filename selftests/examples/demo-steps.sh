@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # root is theirs who source this, and they use what is here
+# shellcheck disable=SC2034,SC2154 # the script that sources this has root, and uses what is here
 #
 # What the demos have in common: the text, their steps, their tables.
 

@@ -9,7 +9,7 @@
 #
 # When RECORDS have been acknowledged, the target's power fails, in the midst of appends: its guest is powered
 # off hard, and what was not durable is lost by chance.  It boots again on the same NVDIMM, and
-# remote-log-check compares what is there with the text, byte for byte.
+# remote-log-check compares what is left with the text, byte for byte.
 
 set -euo pipefail
 
@@ -77,7 +77,7 @@ report() {
 	row "$trips" "round trips per append (4 if each step were waited for)"
 	row "$(lost_words 1)" "words lost to the power cut, of $(lost_words 2) that were not durable yet"
 	echo
-	echo "  packets  (the log itself is made the same way; what was on its way is sent again, in vain)"
+	echo "  packets  (the log itself is made the same way; what was not answered is sent again, in vain)"
 	cut -d ' ' -f 1 "$folder/packets" | sort -n | uniq -c | while read -r count opcode; do
 		row "$count" "$(opcode_name "$opcode")"
 	done
@@ -102,7 +102,7 @@ log_pair append $RANDOM "$serve_log" "$(until_power_fails "$(append_lines "$text
 ((status == 1)) || die "the initiator did not lose its target"
 grep -q "the power failure took" "$folder/append" || die "the power cut took nothing, and does not say why"
 step "The target's power is cut; $(acknowledged) records have been acknowledged"
-echo "It boots again on the same NVDIMM, and what is there is compared with the text."
+echo "It boots again on the same NVDIMM, and what is left is compared with the text."
 log_recovery check "$(check_log "$text" "$(acknowledged)")"
 step "Result"
 report

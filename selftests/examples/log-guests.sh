@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # shellcheck disable=SC2016 # the guests expand their commands
-# shellcheck disable=SC2034,SC2154 # work and root are theirs who source this, and they use what is here
+# shellcheck disable=SC2034,SC2154 # the script that sources this has work and root, and uses what is here
 #
 # The guests of the remote log, for those who source this: the target's memory is the file
 # $work/nvdimm, and what the initiator writes goes to $work.

@@ -14,7 +14,7 @@ _Static_assert(sizeof(struct ibv_qp_ex) >= offsetof(struct ibv_qp_ex, wr_abort) 
 	       "this libibverbs has no ibv_wr_flush(): install rdma-core 45 or newer (libibverbs-dev)");
 
 /*
- * FLUSH and ATOMIC WRITE share the credits of READ: so many may be on their way at once.  What is
+ * FLUSH and ATOMIC WRITE share the credits of READ, so many of which may be in flight.  What is
  * posted beyond that waits in the send queue, so more appends in flight would gain nothing.
  */
 #define DEPTH			16

@@ -13,7 +13,7 @@
 /* 0.13 s; so a target is given up after a second.  With rdma_cm's default that would take 17 s. */
 #define ACK_TIMEOUT	15
 
-/* What is sent must stay as it is until the append completes: it may have to be sent again. */
+/* What is sent must stay as it is until the append completes, because it may have to be sent again. */
 union slot {
 	struct log_record record;
 	char bytes[sizeof(struct log_record) + LOG_MAX_DATA];

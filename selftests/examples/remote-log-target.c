@@ -67,7 +67,7 @@ static void accept_initiator(struct rdma_cm_id *id, const struct rdma_conn_param
 		.rnr_retry_count = 7,
 	};
 
-	/* An initiator may have changed its mind: that is no reason to leave the others. */
+	/* An initiator may have changed its mind.  That is no reason to leave the others. */
 	if (rdma_create_qp(id, pd, &attr)) {
 		warn("an initiator has gone: rdma_create_qp");
 		rdma_destroy_id(id);

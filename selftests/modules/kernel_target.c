@@ -53,14 +53,14 @@ static void on_sent(struct ib_cq *cq, struct ib_wc *wc)
 	complete(&completed);
 }
 
-/* Who sends waits until its FLUSH has been answered: there is nothing to do. */
+/* The sender waits until its FLUSH has been answered, so there is nothing to do. */
 static void on_received(struct ib_cq *cq, struct ib_wc *wc)
 {
 }
 
 static struct ib_cqe sent = { .done = on_sent }, received = { .done = on_received };
 
-/* Of all, what is there is undone. */
+/* Undo what has been made. */
 static void disconnect(void)
 {
 	if (!IS_ERR_OR_NULL(qp))

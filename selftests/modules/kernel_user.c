@@ -5,7 +5,7 @@
  * the module is loaded, on rxe0.
  *
  * In each, one RC QP posts and another one of the same device answers. The
- * memory is two pages behind a fast-registered MR; a model of it is changed
+ * memory is two pages of a fast-registered MR; a model of it is changed
  * along with every request, and compared at the end.
  *
  * As long as it is loaded, the module is also a client of rxe0, with QPs and an

@@ -58,7 +58,7 @@
 #include "rxe_mpe_roce.h"
 
 #define MAX_DRAINS	16
-/* What a CPU may have on its way: more than the packets that the driver handles in one go. */
+/* What a CPU may have in flight: more than the packets that the driver handles in one go. */
 #define PENDING_SIZE	(8 << 20)
 /* What is remembered, the newest: FLUSHes that came, mappings of the memory, keys. */
 #define FLUSHES		1024
@@ -97,7 +97,7 @@ static ulong seed;
 module_param(seed, ulong, 0444);
 MODULE_PARM_DESC(seed, "of what is left to chance");
 
-/* Content that is on its way from a CPU to the media. */
+/* Content in flight from a CPU to the media. */
 struct write_back {
 	size_t offset;
 	size_t length;
@@ -141,7 +141,7 @@ struct key {
 };
 
 /* Protects everything below, and the order of what the CPUs do.  Not a spinlock_t: lockdep takes the breakpoint of a
- * probe for an NMI, which could interrupt who holds the lock.  But no CPU is in two probes at once.
+ * probe for an NMI, which could interrupt the holder of the lock.  But no CPU is in two probes at once.
  */
 static arch_spinlock_t lock = __ARCH_SPIN_LOCK_UNLOCKED;
 static u8 *memory;
@@ -191,7 +191,7 @@ static u32 random_number(void)
 	return chance * 0x2545f4914f6cdd1dull >> 32;
 }
 
-/* Of what was on its way from a CPU, a word gets to the media some stores and no later one. */
+/* Some stores to a word in flight from a CPU get to the media, and no later one. */
 static void leave_pending(u8 *image, const struct pending *cpu, unsigned int quarters)
 {
 	const struct write_back *one;
@@ -229,7 +229,7 @@ static void leave_dirty(u8 *image, unsigned int quarters)
 	}
 }
 
-/* Something changes what may be left: before or behind it, that is a moment for an image. */
+/* Something changes what may be left: the moment before or after it is one for an image. */
 static void moment(void)
 {
 	u8 *image = image_blob.data + made * image_size;
@@ -291,7 +291,7 @@ static void send_to_media(const void *dst, const void *content, size_t length)
 	release_lock(flags);
 }
 
-/* All that is on its way from a CPU, or what this task has stored there. */
+/* All that is in flight from a CPU, or what this task has stored there. */
 static void arrive(const struct pending *cpu, const struct task_struct *task)
 {
 	struct write_back *one;
@@ -325,7 +325,7 @@ static int on_drain(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
-/* It writes back what it is about to store: nothing can drain on this CPU before it has done so. */
+/* It writes back what it is about to store, because nothing can drain on this CPU before it has. */
 static void on_memcpy_flushcache(const struct pt_regs *regs)
 {
 	send_to_media((void *)argument(regs, 0),

@@ -20,8 +20,8 @@
  *  - no torn value: the halves of all that is ever read are equal;
  *  - no lost count: in each generation of a word, FETCH ADD and CMP SWAP have found the counts 0,
  *    1, 2, ..., each once;
- *  - no lost store: once an ATOMIC WRITE has completed, nobody finds an older generation;
- *  - nothing goes back: whoever looks twice finds the same or more;
+ *  - no lost store: once an ATOMIC WRITE has completed, no reader finds an older generation;
+ *  - nothing goes back: a reader that looks twice finds the same or more;
  *  - release: the data that a thread wrote before its word says generation N are of generation N
  *    for everybody who has read N, by the CPU or by READ.  There are two places for them, used in
  *    turn: that of N is written to again after N + 1 was stored.  So it counts what is read there
@@ -94,7 +94,7 @@ static __u32 generation_of(__u32 value)
 	return value >> COUNT_BITS;
 }
 
-/* A value that somebody has read of @word, who before saw *@seen there. */
+/* A value of @word that a reader has found, which had found *@seen before. */
 static __u32 look_at(unsigned int word, __u64 value, __u32 least, __u32 *seen)
 {
 	__u32 half = value;

@@ -22,7 +22,7 @@ static enum mistake {
 	NO_FLUSH_ONCE,	/* the same for one record only */
 	TAIL_ONLY,	/* the only FLUSH is that of the tail's 8 bytes */
 	SHORT_RANGE,	/* the record's FLUSH is one byte short */
-	WRITE_TAIL,	/* the tail by WRITE, behind a FLUSH that is not waited for */
+	WRITE_TAIL,	/* the tail by WRITE, after a FLUSH that is not waited for */
 	HALF_TAILS,	/* the tail by two WRITEs of 4 bytes, when the record is durable */
 	GLOBAL_FLUSH,	/* of the record, for persistence */
 	EARLY,		/* acknowledges when the record is durable, and the tail may not be */
@@ -56,7 +56,7 @@ static void flush(struct ibv_qp_ex *qp, const struct range *range, enum ibv_plac
 	ibv_wr_flush(qp, range->rkey, range->addr, range->len, type, IBV_FLUSH_RANGE);
 }
 
-/* On another connection, when the WRITE is on its way; and it has completed. */
+/* On another connection, once the WRITE is posted; and it has completed. */
 static void flush_on_other_qp(struct ibv_qp_ex *qp, const struct range *range)
 {
 	static struct log_connection other;

@@ -4,8 +4,8 @@
  *
  *	broken-replicas MISTAKE SEED TEXT RECORDS ACKNOWLEDGED STEP ADDRESS[:PORT]...
  *
- * MISTAKE is one of the names below; "none" makes none.  With a SEED other than 0, what is appended stays
- * on its way to each target for a random while, so that the targets differ when something dies.  The
+ * MISTAKE is one of the names below; "none" makes none.  With a SEED other than 0, what is appended gets
+ * to each target after a random while, so that the targets differ when something dies.  The
  * initiator itself is that of remote-log-replicate: the linker's option --wrap puts the functions __wrap_*()
  * below in the place of those that it calls, and these are __real_*() here.
  */

@@ -381,7 +381,7 @@ static struct packet draw_request(__u32 psn)
 	return rq;
 }
 
-/* Change one thing; what is behind the fields is changed later, in the frame. */
+/* Change one thing; what follows the fields is changed later, in the frame. */
 static void mutate_packet(struct packet *packet)
 {
 	switch (draw(12)) {

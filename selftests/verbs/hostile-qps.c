@@ -39,7 +39,7 @@
 #define BATCH		16	/* requests posted at once, as many as the depth allows */
 #define LONG_READ	3000	/* bytes: three packets */
 
-/* So often at least the depth was changed, and was while requests were on their way: else nothing is shown. */
+/* The depth has to change so often while requests are in flight; otherwise nothing is shown. */
 #define LEAST		50
 
 /*
@@ -161,7 +161,7 @@ FIXTURE(loopback) {
 	struct rig rig;
 	struct modifier modifier;
 	struct ibv_mr *local;		/* of the last page: what is read comes here */
-	struct rxe_qp pair[2];		/* who is modified, who asks */
+	struct rxe_qp pair[2];		/* the one that is modified, the one that asks */
 	unsigned int bank;
 	unsigned int successes, failures;
 	__u64 expected[BATCH];		/* what Atomics find */
@@ -174,7 +174,7 @@ FIXTURE_VARIANT(loopback) {
 	 */
 	const char *batch;
 	unsigned int depth[2];
-	/* A request may fail by this: there was no resource at all. */
+	/* A request may fail so, because there was no resource at all. */
 	enum ibv_wc_status no_resource;
 };
 
@@ -193,7 +193,7 @@ FIXTURE_VARIANT_ADD(loopback, mixed_and_no_resources) {
 
 /*
  * What is not answered is sent again, for a while: a READ whose resource went while it was answered.  Then it may
- * fail: a duplicate is answered only as long as its resource is there.
+ * fail: a duplicate is answered only as long as its resource is kept.
  */
 static void make_pair(struct rxe_end *end, struct rxe_qp pair[2])
 {
@@ -324,7 +324,7 @@ static void check_result(struct __test_metadata *_metadata, FIXTURE_DATA(loopbac
 	}
 }
 
-/* False: the QP is in error now, by a request that may fail so; all behind it were flushed. */
+/* False: the QP is in error now, by a request that may fail so; all after it were flushed. */
 static bool complete_batch(struct __test_metadata *_metadata, FIXTURE_DATA(loopback) *self,
 			   const char *batch, enum ibv_wc_status no_resource)
 {
@@ -392,7 +392,7 @@ TEST_F_TIMEOUT(loopback, requests, PATIENCE)
 	show_course(_metadata, &course, &self->modifier);
 	TH_LOG("%u requests succeeded, %u failed", self->successes, self->failures);
 	EXPECT_GE(self->successes, LEAST);
-	/* All that has a resource is served at once: it is rare that the time runs out. */
+	/* All that has a resource is served at once, so the time seldom runs out. */
 	if (!variant->no_resource)
 		EXPECT_LE(self->failures, course.rounds / 10);
 }
@@ -652,7 +652,7 @@ struct binder {
 	int error;			/* of the other's posting */
 };
 
-/* By the key that the window has; the n-th QP gives it the n-th key behind that. */
+/* By the key that the window has; the n-th QP gives it the n-th key after that. */
 static int post_bind(struct binder *binder, int n)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(binder->qp[n].qp);
@@ -679,7 +679,7 @@ static void *bind_too(void *arg)
 	return NULL;
 }
 
-/* Who has bound it; the other one has failed, and is made ready anew. */
+/* The QP that has bound it; the other one has failed, and is made ready anew. */
 static int bind_twice(struct __test_metadata *_metadata, struct rig *rig, struct binder *binder)
 {
 	struct ibv_wc wc;
@@ -709,7 +709,7 @@ static int bind_twice(struct __test_metadata *_metadata, struct rig *rig, struct
 	return winner;
 }
 
-/* Of type 1, for one of type 2 is not bound again before it was invalidated. */
+/* The type is 1, for one of type 2 is not bound again before it was invalidated. */
 TEST_F_TIMEOUT(windows, bound_by_two, PATIENCE)
 {
 	const long long end = now_ms() + milliseconds;
@@ -772,7 +772,7 @@ static void *resize(void *arg)
 FIXTURE(resized) {
 	struct rig rig;
 	struct rxe_qp_config config;
-	struct rxe_qp pair[2];		/* who receives, who sends */
+	struct rxe_qp pair[2];		/* the receiver, the sender */
 	struct resizer resizer;
 	long long end;
 };
@@ -872,7 +872,7 @@ TEST_F_TIMEOUT(resized, shared_receives, PATIENCE)
 		post_shared(_metadata, self, n);
 	start_resizing(self);
 	for (n = 0; goes_on_resizing(self, n); n++) {
-		/* Always less than the backlog: it is never reached. */
+		/* Always less than the backlog, which is never reached. */
 		limit = 1 + n % 2;
 		attr.srq_limit = limit;
 		ASSERT_EQ(0, ibv_modify_srq(self->resizer.srq, &attr, IBV_SRQ_LIMIT));
@@ -957,7 +957,7 @@ FIXTURE_TEARDOWN(refusing)
 	rxe_close(&self->rig.end);
 }
 
-/* Was the last request of the main flow refused?  A NAK comes before the answer to what was sent behind it. */
+/* Was the last request of the main flow refused?  A NAK comes before the answer to what was sent after it. */
 static bool was_refused(struct __test_metadata *_metadata, FIXTURE_DATA(refusing) *self)
 {
 	struct packet rq = read_only(&self->rig), packet;

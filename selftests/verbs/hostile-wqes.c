@@ -137,7 +137,7 @@ static void make_inline(struct rxe_send_wqe *wqe)
 	memcpy(wqe->dma.inline_data, data, wqe->dma.length);
 }
 
-/* To see that the test's own ways are right: nothing is wrong with these. */
+/* Nothing is wrong with these.  They show that the test's own ways are right. */
 SPOILT(sound_flush, wr_flush, IGNORED, (void)wqe);
 SPOILT(sound_atomic_write, wr_atomic_write, IGNORED, (void)wqe);
 SPOILT(sound_write, wr_write, IGNORED, (void)wqe);
@@ -261,7 +261,7 @@ SPOILT(bind_nothing, wr_write, NOT_BOUND, wqe->wr.opcode = IBV_WR_BIND_MW;
 SPOILT(invalidate_nothing, wr_write, REFUSED, wqe->wr.opcode = IBV_WR_LOCAL_INV;
        wqe->wr.ex.invalidate_rkey = 0xffffffff);
 
-/* What belongs to the kernel: it sets these itself. */
+/* What belongs to the kernel, which sets these itself. */
 SPOILT(status, wr_flush, IGNORED, wqe->status = 0);
 SPOILT(mask, wr_flush, IGNORED, wqe->mask = 0xffffffff);
 SPOILT(mask_0, wr_atomic_write, IGNORED, wqe->mask = 0);
@@ -360,7 +360,7 @@ TEST_F_TIMEOUT(ring, shared_header_means_nothing, PATIENCE)
 	}
 }
 
-/* ---- WQEs that are spoilt when their request is on its way ---- */
+/* ---- WQEs that are spoilt after their request was posted ---- */
 
 FIXTURE(late) {
 	struct client client;
@@ -501,7 +501,7 @@ TEST_F_TIMEOUT(ring, retried_with_a_producer_index_out_of_range, 60)
 	acknowledge(client, &rq, ROCE_AETH_NAK_PSN);
 	expect_healing(_metadata, client, &rq, 1);
 	expect_silence(_metadata, client);
-	/* Nothing of what is behind it was taken for a request. */
+	/* Nothing of what follows it was taken for a request. */
 	ring.queue->producer_index &= ring.index_mask;
 	rq = post_and_expect(_metadata, client, wr_write());
 	respond(client, &rq);

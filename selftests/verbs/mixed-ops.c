@@ -32,11 +32,11 @@
 #include "prng.h"
 #include "remote-log.h"
 
-#define DEPTH		16	/* READ, Atomics, FLUSH, ATOMIC WRITE on their way */
-#define WINDOW		32	/* all that is on its way */
+#define DEPTH		16	/* READ, Atomics, FLUSH, ATOMIC WRITE in flight */
+#define WINDOW		32	/* all that is in flight */
 #define BLOCK		4096	/* more than one packet, so that a part of a message can get lost */
 #define BLOCKS		64
-#define RECEIVES	64	/* blocks for what is sent, behind the others, taken in turn */
+#define RECEIVES	64	/* blocks for what is sent, after the others, taken in turn */
 #define MEMORY		((BLOCKS + RECEIVES) * BLOCK)
 #define START		2040	/* of the first part; a block does not begin where a page does */
 #define RIGHTS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
@@ -68,7 +68,7 @@ static const enum ibv_wc_opcode completion_of[KINDS] = {
 	[CMP_SWAP]	= IBV_WC_COMP_SWAP,
 };
 
-/* One operation on its way. */
+/* One operation in flight. */
 struct operation {
 	enum kind kind;
 	unsigned int block;
@@ -89,7 +89,7 @@ struct initiator {
 	__u64 posted, completed;
 	__u64 count[KINDS];
 	__u64 persistent;		/* of the FLUSHes */
-	unsigned int reads[BLOCKS];	/* that are on their way */
+	unsigned int reads[BLOCKS];	/* in flight */
 	char model[MEMORY] __attribute__((aligned(8)));
 };
 
@@ -258,7 +258,7 @@ static void connect_to(struct initiator *me, const char *address)
 
 /*
  * A READ whose response was lost is executed again, and may then see what later operations have
- * stored: nothing is stored to a block that is being read.
+ * stored, since nothing is stored to a block that is being read.
  */
 static unsigned int choose_block(struct initiator *me, enum kind kind)
 {
@@ -411,7 +411,7 @@ static int initiator(const char *address, __u64 operations, __u64 seed, const ch
 		me.num_kinds = KINDS;
 	me.prng = prng_of_seed(seed);
 	connect_to(&me, address);
-	/* The first kind, FLUSH unless told otherwise, is there even in the shortest run. */
+	/* Even the shortest run has the first kind, FLUSH unless told otherwise. */
 	while (me.posted < operations) {
 		if (me.posted - me.completed == WINDOW)
 			complete(&me);

@@ -449,7 +449,7 @@ TEST_F_TIMEOUT(cost, of_a_region_of_4_gib_is_that_of_a_little_less, PATIENCE)
 	EXPECT_LE(ratio, 2000);
 }
 
-/* Whoever stores nothing persistent pays nothing, and who does, little: on hardware the memory decides. */
+/* A QP that stores nothing persistent pays nothing, another one little; on hardware the memory decides. */
 TEST_F_TIMEOUT(cost, of_writing_through_the_cache_is_low, PATIENCE)
 {
 	void *dram = mmap(NULL, DAX_PAGE, PROT_READ | PROT_WRITE,
@@ -668,7 +668,7 @@ static __u64 time_together(struct __test_metadata *_metadata, struct loop *loops
 	return shortest;
 }
 
-/* Who takes it away does not wait for the FLUSH, and the initiator learns of no success. */
+/* Taking it away does not wait for the FLUSH, and the initiator learns of no success. */
 TEST_F_TIMEOUT(taken_away, amid_a_flush, PATIENCE)
 {
 	struct ibv_mr *small = reg_mr(&self->idle, self->memory, DAX_PAGE, PERSISTENT);
@@ -751,7 +751,7 @@ FIXTURE_TEARDOWN(lent)
 {
 }
 
-/* The last test, for the last fixture: nothing gives back what is lent, and what came later would be in it. */
+/* The last test, for the last fixture, because nothing gives back what is lent, and a later one would be in it. */
 TEST_F(lent, memory_is_not_persistent)
 {
 	char *page, *map;
@@ -759,7 +759,7 @@ TEST_F(lent, memory_is_not_persistent)
 	map = mmap(NULL, DAX_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, map);
 	memset(map, 1, DAX_PAGE);
-	/* All of it: else it is refused for its DRAM. */
+	/* All of it; otherwise it is refused for its DRAM. */
 	for (page = map; page < map + DAX_PAGE; page += sysconf(_SC_PAGESIZE))
 		ASSERT_TRUE(is_lent(page));
 	ASSERT_EQ(NULL, ibv_reg_mr(self->loop.end.pd, map, DAX_PAGE, PERSISTENT));

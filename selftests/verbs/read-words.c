@@ -39,7 +39,7 @@ static const unsigned int words[] = { PAGE + PAGE / 2, 2 * PAGE - 8, 2 * PAGE };
 #define WORDS		(sizeof(words) / sizeof(*words))
 
 /*
- * How far before a word a READ starts, and how long it is, if that holds the word.  Behind a packet's worth of bytes
+ * How far before a word a READ starts, and how long it is, if that holds the word.  After a packet's worth of bytes
  * and some less than eight, the word lies in two packets.
  */
 static const unsigned int before[] = {
@@ -127,7 +127,7 @@ static void finish(struct party *party)
 		errx(1, "completion with status: %s", ibv_wc_status_str(wc.status));
 }
 
-/* ---- Who changes the words, all of them to the next generation ---- */
+/* ---- The writers, which change all words to the next generation ---- */
 
 static struct party writer;
 
@@ -214,7 +214,7 @@ static void *go_on_writing(void *arg)
 	return NULL;
 }
 
-/* ---- Who reads ---- */
+/* ---- The readers ---- */
 
 static void look_at(unsigned int i, unsigned int start, unsigned int len, const __u8 *got)
 {

@@ -7,7 +7,7 @@
  *	store-paths DEVICE	a device DAX; the oracle watches it, and kernel_target lends the region of it
  *	store-paths --region	prints where that lies: OFFSET SIZE
  *
- * A row changes all bytes that it stores to, looks whether they have arrived, and posts a persistent FLUSH behind
+ * A row changes all bytes that it stores to, looks whether they have arrived, and posts a persistent FLUSH after
  * the store: the oracle has to have checked that, and to miss nothing.  What a requester stores into memory of its
  * own, by the response to a READ or an Atomic, is checked when that has completed.
  */
@@ -351,7 +351,7 @@ static void choose_values(const struct shape *shape, char *expected)
 		expected[i] = memory[shape->at + i] ^ (1 + prng_below(&prng, 255));
 }
 
-/* The store, and a FLUSH behind it, at once. */
+/* The store, and a FLUSH after it, at once. */
 static void store_and_flush(const struct path *path, const struct shape *shape, const char *expected)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(requester);
@@ -469,7 +469,7 @@ static void run_row(const struct path *path, const struct shape *shape)
 	ksft_test_result(judged(before, 0) && arrived, "%s.%s\n", path->name, shape->name);
 }
 
-/* Else nothing above proves anything.  What this stores nobody writes back. */
+/* Otherwise nothing above proves anything.  What this stores is not written back. */
 static void run_plain_store(void)
 {
 	const struct shape word = { .kind = WRITE, .at = LINE_EDGE, .length = 8, .sges = 1 };

@@ -60,7 +60,7 @@ static void print_layout(void)
 	SIZEOF(struct ibv_qp_init_attr);
 	SIZEOF(struct ibv_qp_init_attr_ex);
 	SIZEOF(struct ibv_device_attr);
-	/* It may grow behind its last member: who asks says how much he has. */
+	/* It may grow after its last member, so the caller says how much it has. */
 	OFFSET(struct ibv_device_attr_ex, device_cap_flags_ex);
 	OFFSET(struct ibv_device_attr_ex, phys_port_cnt_ex);
 }
@@ -212,7 +212,7 @@ static void flush_by_builder(void)
 	complete(&near, IBV_WC_FLUSH);
 }
 
-/* Behind what a library may fill in. */
+/* Beyond what a library may fill in. */
 static struct {
 	struct ibv_device_attr_ex attr;
 	__u64 guard;
@@ -225,7 +225,7 @@ static void flush_by_post_send(void)
 	if (ibv_query_device_ex(near.end.context, NULL, &device.attr))
 		errx(1, "ibv_query_device_ex");
 	if (device.guard != ~0ULL)
-		errx(1, "the library writes behind struct ibv_device_attr_ex");
+		errx(1, "the library writes beyond struct ibv_device_attr_ex");
 /* The headers have had it as long as this. */
 #ifdef IBV_DEVICE_FLUSH_GLOBAL
 	struct ibv_send_wr wr = {

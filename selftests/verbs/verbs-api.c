@@ -252,7 +252,7 @@ static int post_wr(struct initiator *me, const struct request *requests, int n)
 	return ibv_wr_complete(qp);
 }
 
-/* Post all of them at once.  Of ibv_post_send(), the bad one goes to @bad; of ibv_wr_*(), 0. */
+/* Post all of them at once.  The bad one of ibv_post_send() goes to @bad; of ibv_wr_*(), 0. */
 static int post(struct initiator *me, const struct request *requests, int n, int *bad)
 {
 	*bad = 0;
@@ -498,7 +498,7 @@ static const struct {
 
 /*
  * Third of four.  By ibv_post_send() the two before it are posted, by ibv_wr_*() nothing is.  What
- * is behind it never is.
+ * follows it never is.
  */
 static void test_bad_request(struct initiator *me, int api, const struct request *request)
 {

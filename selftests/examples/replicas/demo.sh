@@ -34,7 +34,7 @@ check_input() {
 ##############################################################################
 # In the initiator's guest
 
-# A guest may take longer to boot than the rest takes to append: then the initiator has to stand still.
+# If a guest takes longer to boot than the rest takes to append, the initiator has to stand still.
 wait_for_boot() {
 	[[ -n $booting ]] || return 0
 	kill -STOP "$initiator"

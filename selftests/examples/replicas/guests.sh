@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # shellcheck disable=SC2016 # the guests expand their commands
-# shellcheck disable=SC2034,SC2154 # work and root are theirs who source this
+# shellcheck disable=SC2034,SC2154 # the script that sources this has work and root
 #
 # The guests of the replicated log, for those who source this: target N's memory is the file $work/nvdimmN, and
 # what the initiator writes goes to $work.

@@ -5,7 +5,7 @@
  * A record is acknowledged when it is durable at a majority of the targets.  Two majorities have a
  * target in common; so each majority has a copy of each acknowledged record.
  *
- * One initiator writes at a time.  The user sees to that: nothing here keeps out a second one, or one
+ * One initiator writes at a time.  The user sees to that, because nothing here keeps out a second one, or one
  * that was believed dead (there is no fencing).
  *
  * Two words in each copy's header tell a new initiator which copy to trust:
@@ -40,10 +40,10 @@
  *	  copy is a beginning of that log.
  *
  * The longest copy alone would not do.  One initiator may have sent three records to one target and died;
- * the next, without that target, appends one that counts: then the longer copy is the wrong one.
+ * the next, without that target, appends one that counts.  The longer copy is then the wrong one.
  *
  * A target whose memory was replaced, or is damaged, has forgotten what it answered for.  It does not count
- * until it is in line again: its epoch is 0.  A log can be made only when all targets are there and none
+ * until it is in line again: its epoch is 0.  A log can be made only when all targets are present and none
  * holds a record.
  */
 #ifndef REMOTE_LOG_REPLICAS_H

@@ -5,7 +5,7 @@
  *	remote-log-replicate TEXT RECORDS ACKNOWLEDGED STEP ADDRESS[:PORT]...
  *
  * Each target is a remote-log-target.  Record n is line n + 1 of the file TEXT, and RECORDS more are
- * appended to those that are there.  An append goes to all targets at once, in one round trip to each,
+ * appended to those that the log holds.  An append goes to all targets at once, in one round trip to each,
  * and is acknowledged when a majority has it.  What is acknowledged goes to the file ACKNOWLEDGED, as
  * it was in TEXT, at once.  A line is printed for each STEP records, and when a target comes or goes.
  *

@@ -113,7 +113,7 @@ static void say(const struct target *t, const char *format, ...)
 	putchar('\n');
 }
 
-/* How many targets are there, and how many are in line. */
+/* How many targets are present, and how many are in line. */
 static unsigned int count_present(const struct log *log)
 {
 	unsigned int n = 0;
@@ -328,7 +328,7 @@ static bool enough_known(struct log *log)
 	if (records || fit)
 		errx(1, "only %u of %u targets have a copy that counts, and records are there: not recovered",
 		     fit, log->n);
-	/* All are there, and nothing is: a new log. */
+	/* All are present, and hold nothing: a new log. */
 	for (unsigned int i = 0; i < log->n; i++)
 		printf("target %u: a log is made (%s)\n", i + 1, log->targets[i].unfit);
 	return true;
@@ -667,7 +667,7 @@ static void sink(struct log *log, __u32 acknowledged)
 		if (log->recovered && (log->acknowledged - log->found) % log->step == 0)
 			printf("%u of %u records acknowledged\n", log->acknowledged, log->goal);
 	}
-	/* It is to be there if this program is killed. */
+	/* It has to be in the file even if this program is killed. */
 	if (fflush(log->sink))
 		err(1, "what was acknowledged cannot be written");
 }
@@ -720,7 +720,7 @@ static void append(struct log *log)
 		feed(log, &log->targets[i]);
 }
 
-/* Has each target that is there all of it? */
+/* Has each target that is present all of it? */
 static bool all_have(const struct log *log)
 {
 	for (unsigned int i = 0; i < log->n; i++) {

@@ -7,7 +7,7 @@
 
 struct replicas_job {
 	const char *text;		/* file: record n is line n + 1 */
-	__u32 records;			/* to append to those that are there */
+	__u32 records;			/* to append to those that the log holds */
 	const char *acknowledged;	/* file that gets what is acknowledged, at once */
 	__u32 step;			/* a line is printed when so many more are acknowledged */
 	char **addresses;		/* of the targets: ADDRESS or ADDRESS:PORT */
@@ -15,7 +15,7 @@ struct replicas_job {
 	long patience_ms;		/* without a majority */
 };
 
-/* Append what @job says.  Ends the program if no majority of the targets is there in time. */
+/* Append what @job says.  Ends the program if no majority of the targets is present in time. */
 void replicas_append(const struct replicas_job *job);
 
 #endif /* REPLICAS_INITIATOR_H */
