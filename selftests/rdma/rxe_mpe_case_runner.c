@@ -3,7 +3,10 @@
 #include <err.h>
 #include <fnmatch.h>
 
-/* The harness counts results in each file for itself: this file must not run another one's __run_test(). */
+/*
+ * The harness counts results in each file for itself, so this file must not run the __run_test() of
+ * another one.
+ */
 #define __run_test	run_test_and_count
 #include "rxe_mpe_case_runner.h"
 
