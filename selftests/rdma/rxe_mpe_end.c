@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rxe_mpe_peer.h"
@@ -538,6 +539,39 @@ bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms)
 		ibv_ack_cq_events(cq, 1);
 	}
 	return true;
+}
+
+static void *destroy_beside(void *argument)
+{
+	struct rxe_destroy *destroy = argument;
+
+	destroy->error = destroy->mr ? ibv_dereg_mr(destroy->mr) : ibv_destroy_qp(destroy->qp);
+	return NULL;
+}
+
+bool rxe_destroys_within(struct rxe_destroy *destroy, unsigned int ms)
+{
+	struct timespec end;
+
+	errno = pthread_create(&destroy->thread, NULL, destroy_beside, destroy);
+	if (errno)
+		err(1, "a thread");
+	ms *= wait_scale();
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += ms / 1000 + (end.tv_nsec + ms % 1000 * 1000000) / 1000000000;
+	end.tv_nsec = (end.tv_nsec + ms % 1000 * 1000000) % 1000000000;
+	destroy->ended = !pthread_timedjoin_np(destroy->thread, NULL, &end);
+	return destroy->ended;
+}
+
+void rxe_destroyed(struct rxe_destroy *destroy)
+{
+	if (!destroy->ended)
+		pthread_join(destroy->thread, NULL);
+	if (destroy->error) {
+		errno = destroy->error;
+		err(1, "destroying a %s", destroy->mr ? "memory region" : "queue pair");
+	}
 }
 
 #define LONGEST_TICK_MS	11	/* and a bit: HZ is 100 at least */

@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 #include <linux/types.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -140,6 +141,23 @@ bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 
 
 /* The next completion; false: none within @ms milliseconds (scaled). */
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms);
+
+/*
+ * The destruction of a QP or an MR, in a thread of its own: if the kernel waits for what the case
+ * holds, the case can still let go of it.
+ */
+struct rxe_destroy {
+	struct ibv_qp	*qp;
+	struct ibv_mr	*mr;	/* in place of @qp */
+	pthread_t	thread;
+	bool		ended;
+	int		error;
+};
+
+/* Begin it.  False: it has not ended within @ms milliseconds (scaled). */
+bool rxe_destroys_within(struct rxe_destroy *destroy, unsigned int ms);
+/* The end of it, whenever that is. */
+void rxe_destroyed(struct rxe_destroy *destroy);
 
 /* A counter of RXE_DEVICE; not every kernel has all. */
 bool rxe_has_counter(const char *name);

@@ -550,6 +550,33 @@ CASE(stalled, acknowledged, "4 retransmission",
 	expect_wc(_metadata, client, 3, IBV_WC_SUCCESS);
 }
 
+/* Destroying a QP takes a fraction of it; on a debug kernel on a busy machine, too. */
+#define AT_ONCE_MS	1000
+
+CASE(stalled, leaves_its_qp, "4 retransmission",
+     "a QP is destroyed at once while its packets wait in the device; dropping them harms nothing")
+{
+	struct client *client = &self->client;
+	struct rxe_destroy destroy = { .qp = client->line.qp.qp };
+	unsigned long long sent = rxe_counter("sent_pkts");
+	struct frame frame;
+
+	peer_stall_link();
+	post_long_send(_metadata, client, self->data, self->rq);
+	ASSERT_LE(sent + 10, rxe_wait_counter("sent_pkts", sent + 10, ANSWER_MS)) {
+		TH_LOG("it does not send: nothing is shown");
+	}
+	EXPECT_TRUE(rxe_destroys_within(&destroy, AT_ONCE_MS)) {
+		TH_LOG("destroying the QP waited for its packets");
+	}
+	/* Now what the QP has sent is freed. */
+	peer_end_stall();
+	rxe_destroyed(&destroy);
+	while (peer_recv_frame(&frame, 0))
+		;
+	expect_silence(_metadata, client);
+}
+
 /* ---- Answers that are none ---- */
 
 FIXTURE_VARIANT(bad_response) {
