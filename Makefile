@@ -35,9 +35,10 @@ RDMA_OUT      := build/rdma-core$(RDMA_VARIANT)
 RDMA_TREE     := $(RDMA_OUT)/src
 STOCK_RDMA    := build/stock/rdma-core$(RDMA_VARIANT)
 IP_SERIES     := iproute2/$(IPROUTE2)
-IP_OUT        := build/iproute2
+IP_VARIANT    := $(patsubst %,-%,$(filter-out v6.1,$(IPROUTE2)))
+IP_OUT        := build/iproute2$(IP_VARIANT)
 IP_TREE       := $(IP_OUT)/src
-STOCK_IP      := build/stock/iproute2
+STOCK_IP      := build/stock/iproute2$(IP_VARIANT)
 
 # What `fetch` and the trees start from: a path given by the user, or the archive's file.
 fetch_linux     = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
@@ -196,18 +197,23 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 
 SUBMISSIONS := build/submission
 .PHONY: submission
-submission: $(if $(TOPIC),submission-kernel,submission-kernel submission-rdma-core submission-iproute2) ## build/submission: mail, and a pull request for rdma-core; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
+submission: $(if $(TOPIC),submission-kernel,submission-kernel submission-rdma-core submission-iproute2) ## build/submission: mail, and pull requests for rdma-core; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
 .PHONY: submission-kernel submission-rdma-core submission-iproute2
 submission-kernel: $(KERNEL_TREE)/.git
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES)$(TOPIC:%=/%) \
 		$(SUBMISSIONS)/kernel$(TOPIC:%=-%)
 # Upstream gets the newest.
 NEWEST_RDMA_CORE := $(lastword $(sort $(notdir $(wildcard rdma-core-provider/v*))))
+# Each is a pull request.
+RDMA_TOPICS = $(sort $(notdir $(patsubst %/series,%,$(wildcard rdma-core-provider/$(NEWEST_RDMA_CORE)/*/series))))
 submission-rdma-core: $(RDMA_TREE)/.git
-	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES) $(SUBMISSIONS)/rdma-core,\
+	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),for topic in $(or $(TOPIC),$(RDMA_TOPICS)); do \
+		scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES)/$$topic $(SUBMISSIONS)/rdma-core-$$topic || exit; done,\
 		$(MAKE) --no-print-directory RDMA_CORE=$(NEWEST_RDMA_CORE) $@)
+NEWEST_IPROUTE2 := $(lastword $(sort $(notdir $(wildcard iproute2/v*))))
 submission-iproute2: $(IP_TREE)/.git
-	@scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) $(SUBMISSIONS)/iproute2
+	@$(if $(filter $(IPROUTE2),$(NEWEST_IPROUTE2)),scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) $(SUBMISSIONS)/iproute2,\
+		$(MAKE) --no-print-directory IPROUTE2=$(NEWEST_IPROUTE2) $@)
 
 .PHONY: bench
 bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: another kernel, too; ROUNDS=N; CONTINUE=DIR: go on with a run that was stopped

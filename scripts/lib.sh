@@ -69,6 +69,16 @@ unrelated_suites() {
 	done
 }
 
+# needs_of DIR TOPIC: the topics before it that its letter names, by their subjects in quotes
+needs_of() {
+	local topic title letter
+	letter=$(tr -s ' \n' ' ' <"$1/$2/0000-cover-letter.patch")
+	while read -r topic && [[ $topic != "$2/" ]]; do
+		title=$(sed -n 's/^Subject: \[[^]]*\] //p' "$1/${topic}0000-cover-letter.patch")
+		[[ $letter != *"\"$title\""* ]] || say "${topic%/}"
+	done < <(topics_of "$1")
+}
+
 # patches_of DIR: the paths of its patches, in order, those of all topics if it has some.
 patches_of() {
 	local topic

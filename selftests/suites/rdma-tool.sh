@@ -17,6 +17,9 @@ root=$(readlink -f "$here/../..")
 new=$root/build/iproute2/bin/rdma
 old=$root/build/stock/iproute2/bin/rdma
 names="FLUSH_GLOBAL FLUSH_PERSISTENT ATOMIC_WRITE"
+# What ibv_post_send() takes on any kernel
+posted="RDMA_WRITE RDMA_WRITE_WITH_IMM SEND SEND_WITH_IMM RDMA_READ ATOMIC_CMP_AND_SWP ATOMIC_FETCH_AND_ADD"
+posted+=" LOCAL_INV BIND_MW SEND_WITH_INV"
 
 # in_guest COMMAND [ARG...]: what COMMAND, for the guest's shell, prints
 in_guest() { "$root/qemu-scripts/rxe-vm" run --name rdma-tool "${@:2}" -- sh -c "$1"; }
@@ -60,24 +63,31 @@ nothing_else_is_unknown() {
 	[[ $said != *UNKNOWN* ]] || fail "$said"
 }
 
-# devinfo [ARG...]: what ibv_devinfo says of bits 32 to 63, with blanks between; a "Port" is behind them.
+# devinfo FIELD [ARG...]: what ibv_devinfo says of the bits of FIELD, with blanks between
 devinfo() {
-	in_guest "ibv_devinfo -v -d rxe0" "$@" |
-		sed -n '/device_cap_flags_ex/,/tso_caps/{s/^\t*\([A-Z_]*\|Unknown flags.*\)$/\1/p}' | xargs
+	in_guest "ibv_devinfo -v -d rxe0" "${@:2}" |
+		sed -n "1,/\t$1:/d; /^\t[^\t]/q; s/^\t*\([A-Z_]*\|Unknown flags.*\)$/\1/p" | xargs
 }
 
 ibv_devinfo_names_all_three() {
 	local said
-	said=$(devinfo)
+	said=$(devinfo device_cap_flags_ex)
 	echo "# $said"
 	[[ $said == "$names" ]] || fail "it says: $said"
+}
+
+ibv_devinfo_names_what_ibv_post_send_takes() {
+	local said
+	said=$(devinfo post_send_ops_flags)
+	echo "# $said"
+	[[ $said == "$posted FLUSH ATOMIC_WRITE" ]] || fail "it says: $said"
 }
 
 # With the library of the base.
 ibv_devinfo_without_the_series_says_unknown() {
 	local stock=$root/build/stock/${rdma_core_folder#build/} said
 	[[ -e $stock/built ]] || { echo "no ${stock#"$root/"}: run \`make stock-rdma-core\`"; exit 4; }
-	said=$(devinfo --rdma-core "$stock")
+	said=$(devinfo device_cap_flags_ex --rdma-core "$stock")
 	[[ $said == "Unknown flags: 0x1C000000000" ]] || fail "it says: $said"
 }
 
@@ -97,8 +107,10 @@ on_a_kernel_without_the_verbs_neither_says_anything() {
 	said=$(capabilities "$new" --kernel "$kernel")
 	[[ $said == *MEM_WINDOW_TYPE_2B ]] || fail "with the series it says: $said"
 	[[ $said == "$(capabilities "$old" --kernel "$kernel")" ]] || fail "without the series it says something else"
-	said=$(devinfo --kernel "$kernel")
+	said=$(devinfo device_cap_flags_ex --kernel "$kernel")
 	[[ -z $said ]] || fail "ibv_devinfo says: $said"
+	said=$(devinfo post_send_ops_flags --kernel "$kernel")
+	[[ $said == "$posted" ]] || fail "ibv_devinfo says of ibv_post_send(): $said"
 }
 
 # shellcheck disable=SC2034 # for run_suite
@@ -108,6 +120,7 @@ cases=(
 	json_has_the_same_words
 	nothing_else_is_unknown
 	ibv_devinfo_names_all_three
+	ibv_devinfo_names_what_ibv_post_send_takes
 	ibv_devinfo_without_the_series_says_unknown
 	the_guest_finds_it_first
 	on_a_kernel_without_the_verbs_neither_says_anything

@@ -850,11 +850,16 @@ static void test_registration(struct initiator *me, bool persistent)
 
 /* --- Before posting --- */
 
-/* What is said of ibv_post_send() is what the kernel has. */
+/* ibv_post_send() takes all of RC, FLUSH and ATOMIC WRITE if the kernel has them. */
 static void test_asking(const struct ibv_device_attr_ex *attr)
 {
 	const __u64 flush = IBV_DEVICE_FLUSH_GLOBAL | IBV_DEVICE_FLUSH_PERSISTENT;
-	const __u64 wanted =
+	const __u64 always =
+		IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+		IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+		IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+		IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+	const __u64 wanted = always |
 		(attr->device_cap_flags_ex & flush ? IBV_QP_EX_WITH_FLUSH : 0) |
 		(attr->device_cap_flags_ex & IBV_DEVICE_ATOMIC_WRITE ? IBV_QP_EX_WITH_ATOMIC_WRITE : 0);
 
@@ -897,7 +902,10 @@ static void test_before_rts(struct initiator *me, int api)
 
 /* --- librdmacm --- */
 
-/* A record, a FLUSH, a pointer to it, and all of the region, by what only needs the QP of an rdma_cm_id. */
+/*
+ * A record, a FLUSH, a pointer to it, and all of the region, by what only needs the QP of an
+ * rdma_cm_id.  The record goes by ibv_post_send(), the others by ibv_wr_*().
+ */
 static void test_rdma_post(struct initiator *me)
 {
 	struct rdma_cm_id id = {};
@@ -905,7 +913,7 @@ static void test_rdma_post(struct initiator *me)
 	__u64 tail;
 	int i;
 
-	connect_qp(me, POST_SEND, (struct end_ask)MR_RIGHTS(MR_ACCESS));
+	connect_qp(me, WR, (struct end_ask)MR_RIGHTS(MR_ACCESS));
 	id.qp = me->qp;
 	fill(me);
 	sge = sge_of(me, 64, 100);
@@ -914,8 +922,8 @@ static void test_rdma_post(struct initiator *me)
 				me->remote.rkey), "rdma_post_writev: %m");
 	check(!rdma_post_flush(&id, (void *)1, 100, IBV_SEND_SIGNALED, me->remote.addr + 64,
 			       me->remote.rkey, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), "rdma_post_flush: %m");
-	check(!rdma_post_atomic_write(&id, (void *)2, &tail, NULL, IBV_SEND_SIGNALED | IBV_SEND_INLINE,
-				      me->remote.addr + 8, me->remote.rkey), "rdma_post_atomic_write: %m");
+	check(!rdma_post_atomic_write(&id, (void *)2, &tail, IBV_SEND_SIGNALED, me->remote.addr + 8,
+				      me->remote.rkey), "rdma_post_atomic_write: %m");
 	check(!rdma_post_flush(&id, (void *)3, 0, IBV_SEND_SIGNALED, 0, me->remote.rkey, IBV_FLUSH_GLOBAL,
 			       IBV_FLUSH_MR), "rdma_post_flush of the region: %m");
 	memcpy(me->memory + me->remote.offset + 64, (void *)(uintptr_t)sge.addr, 100);
@@ -930,6 +938,18 @@ static void test_rdma_post(struct initiator *me)
 	expect_error(errno, EINVAL);
 	expect_nothing_posted(me);
 	end_case(NULL, "rdma_post_flush says EINVAL by errno");
+
+	connect_qp(me, POST_SEND, (struct end_ask)MR_RIGHTS(MR_ACCESS));
+	id.qp = me->qp;
+	fill(me);
+	check(rdma_post_flush(&id, NULL, 8, 0, me->remote.addr, me->remote.rkey, IBV_FLUSH_GLOBAL,
+			      IBV_FLUSH_RANGE) == -1, "FLUSH was posted");
+	expect_error(errno, EOPNOTSUPP);
+	check(rdma_post_atomic_write(&id, NULL, &tail, 0, me->remote.addr, me->remote.rkey) == -1,
+	      "ATOMIC WRITE was posted");
+	expect_error(errno, EOPNOTSUPP);
+	expect_nothing_posted(me);
+	end_case(NULL, "rdma_post_flush and rdma_post_atomic_write need a QP that was made for them");
 }
 
 /* --- A device that has neither --- */
