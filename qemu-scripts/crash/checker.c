@@ -440,8 +440,8 @@ static void finish(struct checker *checker, struct slot *slot, int status, enum 
 }
 
 /*
- * Kills the checker, if it still runs, and what it has started and not waited for: that must not write
- * to the next state.  Its status.
+ * Kills the checker, if it still runs, and what it has started and not waited for, which must not write
+ * to the next state.  Returns the status of the checker.
  */
 static int end_group(pid_t pid)
 {

@@ -432,8 +432,14 @@ struct failure {
 	struct state state;
 };
 
+struct outcome {
+	size_t number;		/* of the state */
+	enum verdict verdict;
+};
+
 struct results {
 	size_t checked, failed, crashed, slow;
+	LIST(struct outcome) bad;	/* all that fail, as their checkers end */
 	LIST(struct failure) failures;	/* the first, and a few of each kind */
 };
 
@@ -490,7 +496,43 @@ static void note_result(void *arg, size_t number, const struct state *state, enu
 	results->failed++;
 	results->crashed += verdict == CRASHED;
 	results->slow += verdict == TOO_SLOW;
+	*list_add(&results->bad) = (struct outcome){ number, verdict };
 	add_failure(results, number, kind_of(verdict, said), state);
+}
+
+static int by_outcome(const void *a, const void *b)
+{
+	size_t x = ((const struct outcome *)a)->number, y = ((const struct outcome *)b)->number;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Of the checkers that run at once, some go on when there are failures enough.  What they found is left
+ * out, so that the result is that of one checker at a time.  True if it was enough.
+ */
+static bool end_where_it_is_enough(struct results *results)
+{
+	size_t failed = 0, crashed = 0, slow = 0, last = 0;
+
+	if (results->bad.n)
+		qsort(results->bad.v, results->bad.n, sizeof(*results->bad.v), by_outcome);
+	for (size_t i = 0; i < results->bad.n && failed < ENOUGH && slow < ENOUGH_SLOW; i++) {
+		failed++;
+		crashed += results->bad.v[i].verdict == CRASHED;
+		slow += results->bad.v[i].verdict == TOO_SLOW;
+		last = results->bad.v[i].number;
+	}
+	if (failed < ENOUGH && slow < ENOUGH_SLOW)
+		return false;
+	results->checked = last;
+	results->failed = failed;
+	results->crashed = crashed;
+	results->slow = slow;
+	for (size_t i = results->failures.n; i--;)
+		if (results->failures.v[i].number > last)
+			remove_failure(results, i);
+	return true;
 }
 
 /* Is the checker of use, and what the requests explain all that it looks at? */
@@ -548,15 +590,17 @@ static bool check_states(struct run *run, const struct options *o, struct checke
 	struct check check = { checker, results };
 	struct coverage coverage;
 	cut_list cuts = { };
+	bool enough;
 
 	find_cuts(run, o, &cuts);
 	sample(&run->model, cuts.v, cuts.n, &options, check_state, &check, &coverage);
 	checker_wait(checker, note_result, results);
+	enough = end_where_it_is_enough(results);
 	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage.cuts, results->failed);
 	if (results->crashed || results->slow)
 		printf("note: %zu times the checker crashed, %zu times it ran longer than %u s\n",
 		       results->crashed, results->slow, o->timeout);
-	if (results->failed >= ENOUGH || results->slow >= ENOUGH_SLOW)
+	if (enough)
 		puts("note: these are enough: no more states were checked");
 	coverage_print(&coverage, stdout);
 	free(cuts.v);

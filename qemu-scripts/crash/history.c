@@ -900,7 +900,7 @@ uint32_t history_stretch_of(const struct history *history, uint32_t word)
 /* Stretches whose newest updates of one QP no FLUSH covers yet. */
 typedef LIST(uint32_t) open_list;
 
-/* What a stretch that nobody has stored to held before @request does so. */
+/* What a stretch held before @request stores to it as the first. */
 static const uint8_t *bytes_before(const struct history *history, const struct request *request,
 				   uint64_t offset)
 {

@@ -181,6 +181,19 @@ a_limit_gives_no_pass() {
 	says "coverage: complete"
 }
 
+# So many checkers run at a time, and the last of 1000 failures ends it: the numbers are the same.
+the_result_does_not_depend_on_jobs() {
+	local jobs
+	local -a first=()
+	make_ring no-flush 600
+	for jobs in 1 3 7; do
+		crash_states 1 --jobs $jobs --states 4000 --seed 1 "$work/ring" -- false
+		first+=("$(grep ' states of ' <<<"$said")")
+	done
+	[[ ${first[0]} == "1000 states of "*": 1000 fail" ]] || fail "${first[0]}"
+	[[ ${first[0]} == "${first[1]}" && ${first[0]} == "${first[2]}" ]] || fail "$(printf '%s\n' "${first[@]}")"
+}
+
 # A recovery that crashes or hangs on a state fails, and its state is explained and kept.
 a_checker_that_crashes_or_hangs_is_a_finding() {
 	local id
@@ -429,6 +442,7 @@ cases=(
 	the_engine_follows_captures_made_by_hand
 	the_length_of_a_run_hides_no_mistake
 	a_limit_gives_no_pass
+	the_result_does_not_depend_on_jobs
 	what_cannot_be_drawn_still_fails
 	what_the_target_stored_cannot_be_judged
 	wrong_usage_is_explained
