@@ -273,7 +273,7 @@ handle_event() {
 		echo "$argument" >>"$run/$boot.memory"
 		return ;;
 	esac
-	# What else a guest has said before its power was cut is no news.
+	# Ignore other messages that a guest sent before its power was cut.
 	[[ $boot == "${boot_of[$guest]-}" && ${ended[$guest]-} != killed ]] || return 0
 	case $event in
 	started)

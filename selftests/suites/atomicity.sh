@@ -30,8 +30,8 @@ in_guest() {
 # atomicity N ROUNDS [HOW]: N threads, and a reader
 atomicity() { in_guest atomicity "$@"; }
 
-# slowly PROGRAM ARG...: the kernel is slow on its words.  Else who does not take the lock that all have to take, or
-# reads a word in parts, would hardly ever be caught.
+# slowly PROGRAM ARG...: the kernel is slow on its words.  Without the delay, a missing lock or a torn read would
+# almost never show.
 slowly() {
 	local before behind
 	before="insmod $("$here/../modules/kernel-module" slow_words) || exit"

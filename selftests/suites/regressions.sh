@@ -48,11 +48,14 @@ rdma_cores_tests_end_as_before() {
 ##############################################################################
 # perftest
 
-# NAME, the column of perftest's table that counts (5 of *_lat: the typical latency; of *_bw 4 is MB/s, 5 messages/s;
-# 3, the least, of ib_send_lat -e, which sleeps, so that the typical one depends on where a tick of the clock falls; by
-# 1.5 % the least of one connection still does, so it is that of five, of different lengths),
-# COMMAND.  All on one CPU: so who waits for a SEND has to sleep (-e), and ib_write_lat, whose two ends wait for
-# each other in a loop, is replaced by one WRITE after the other.
+# NAME, the column of perftest's table that counts, COMMAND.
+#
+# The column is 5 for *_lat (the typical latency); for *_bw 4 is MB/s and 5 messages/s.  It is 3 (the minimum) for
+# ib_send_lat -e, which sleeps: its typical value depends on the clock tick.  The minimum of one connection still varies
+# by 1.5 %, so the test takes the minimum of five runs of different length.
+#
+# All run on one CPU, so a program that waits for a SEND has to sleep (-e).  The two ends of ib_write_lat wait for each
+# other in a loop, so one WRITE after the other replaces it.
 # shellcheck disable=SC2016 # for the guest
 perftest='
 	port=18515
