@@ -2,7 +2,7 @@
 #
 # Finds out what became of each packet of the RC connections in a capture, or in the captures of all ends of a link.
 # `ladder` calls it, with -v ends="NAME ADDRESS NAME ADDRESS ..." if there are captures of all ends, in the order of
-# columns, and -v power=SIDE -v cut=FRAME -v lost=FRAMES if that side's power fails after that frame of its capture and
+# columns, and -v power=SIDE -v cut=FRAME -v lost_file=FILE if that side's power fails after that frame of its capture and
 # these frames of it are lost.
 #
 # Input, one line for each packet of each capture:
@@ -295,9 +295,10 @@ function response(	flow, before) {
 	answered[flow, psn] = n
 }
 
-function cut_power(	list, gone, i) {
-	for (i = split(lost, list, ","); i; i--)
-		gone[list[i]]
+function cut_power(	line, list, gone, i) {
+	while ((getline line < lost_file) > 0)
+		for (i = split(line, list, ","); i; i--)
+			gone[list[i]]
 	for (n = 1; n <= packets; n++) {
 		if (!((power, order[n]) in frame) || frame[power, order[n]] + 0 > cut)
 			left_out[n]

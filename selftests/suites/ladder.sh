@@ -178,6 +178,10 @@ a_power_cut_is_shown() {
 	! grep RESPONSE <<<"$drawn" || fail "the answer had not been sent"
 	drawn=$(ladder --svg --cut 2 --lost 1 "$work/run")
 	shows '#c01c28">FLUSH' 'the power fails (frame 2 of server.pcap)'
+	# More than an argument holds.
+	{ printf '1' && seq -s, -f ',%.0f' 100000 140000; } | tr -s , >"$work/lost"
+	drawn=$(ladder --cut 2 --lost-file "$work/lost" "$work/run")
+	shows '|-- FLUSH .*>|  GONE: lost with the power' '|-- ATOMIC WRITE .*>|$'
 	[[ $(ladder --tail 1 --cut 2 "$work/run" | grep -c '|-- ') == 1 ]]
 	# It may fail before the first packet.
 	[[ $(ladder --tail 1 --cut 0 "$work/run" | sed 1d) == *"the power fails X" ]]
