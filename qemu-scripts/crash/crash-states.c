@@ -229,13 +229,14 @@ static void read_run(struct run *run, const struct options *o)
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
-	unsigned int persistent = 0, other = 0, reads = 0;
+	unsigned int persistent = 0, other = 0, reads = 0, changed = 0;
 	uint64_t uncovered = 0;
 
 	for (size_t i = 0; i < history->requests.n; i++) {
 		const struct request *request = &history->requests.v[i];
 
 		persistent += request->flush != 0;
+		changed += request->changed;
 		other += !strcmp(opcode_name(request->packet->opcode), "FLUSH") && !request->flush;
 	}
 	for (size_t u = 0; u < history->updates.n; u++)
@@ -254,6 +255,9 @@ static void count_requests(const struct run *run)
 		       other);
 	if (reads && uncovered)
 		printf("note: %u READs of persistent memory: a READ makes nothing durable\n", reads);
+	if (changed)
+		printf("note: %u packets were sent again with other bytes: the program changed its buffer before the completion.  The target may have taken either; the first are taken here\n",
+		       changed);
 	if (run->capture.broken)
 		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
 		       run->capture.broken);

@@ -507,6 +507,19 @@ TEST_F(run, duplicates_change_nothing)
 	EXPECT_STATES(8, 1, "2");
 }
 
+TEST_F(run, a_repeat_with_other_bytes_is_noticed)
+{
+	write_word(1, 0, 1);
+	write_word(2, 1, 1);
+	write_word(1, 0, 1);
+	write_word(2, 1, 3);
+	ack(2);
+	load(ORDER_SPEC);
+	EXPECT_EQ(2, history.requests.n);
+	EXPECT_EQ(false, history.requests.v[0].changed);
+	EXPECT_EQ(true, history.requests.v[1].changed);
+}
+
 TEST_F(run, what_comes_out_of_order_is_not_received)
 {
 	write_word(1, 0, 1);

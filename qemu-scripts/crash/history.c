@@ -522,6 +522,36 @@ static unsigned int give_back(struct history *history, struct responder *r, uint
 	return lost;
 }
 
+/* The request that has this PSN, or the next one. */
+static struct request *request_of(struct history *history, const struct responder *r, uint64_t psn)
+{
+	size_t low = 0, high = r->flow->requests.n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (history->requests.v[r->flow->requests.v[middle]].psn < psn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == r->flow->requests.n)
+		return NULL;
+	return &history->requests.v[r->flow->requests.v[low]];
+}
+
+/* A program that reuses its buffer before the completion sends other bytes the second time. */
+static void compare_repeat(struct history *history, const struct responder *r,
+			   const struct packet *packet, uint64_t psn)
+{
+	struct request *request = request_of(history, r, psn);
+
+	if (request && request->psn == psn && request->packet->opcode == packet->opcode &&
+	    (request->packet->payload_length != packet->payload_length ||
+	     memcmp(request->packet->payload, packet->payload, packet->payload_length)))
+		request->changed = true;
+}
+
 static void take_from_initiator(struct history *history, struct responder *r,
 				const struct packet *packet)
 {
@@ -546,24 +576,8 @@ static void take_from_initiator(struct history *history, struct responder *r,
 	/* Otherwise it is a duplicate, or something before it is missing. */
 	if (psn == r->expected)
 		take(history, r, packet);
-}
-
-/* The request that a response is for, which has its PSN. */
-static struct request *request_of(struct history *history, const struct responder *r, uint64_t psn)
-{
-	size_t low = 0, high = r->flow->requests.n;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (history->requests.v[r->flow->requests.v[middle]].psn < psn)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == r->flow->requests.n)
-		return NULL;
-	return &history->requests.v[r->flow->requests.v[low]];
+	else if (psn < r->expected)
+		compare_repeat(history, r, packet, psn);
 }
 
 /* False if what is answered has not come, as far as is known here. */

@@ -49,6 +49,7 @@ struct request {
 
 	uint32_t flushes_before;	/* persistent ones, of its QP */
 	uint32_t flush;			/* its number, if it is one; or 0 */
+	bool changed;			/* it was sent again with other bytes; the first count here */
 	uint32_t message;		/* the request that is the first packet of its message */
 	uint32_t first_update, updates;	/* what it did */
 	LIST(uint32_t) covers;		/* FLUSH: the updates that it makes durable */
