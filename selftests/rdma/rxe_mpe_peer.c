@@ -579,6 +579,12 @@ static bool is_udp(const struct wire *wire)
 	return wire->v4.ihl == sizeof(wire->v4) / 4 && wire->v4.protocol == IPPROTO_UDP;
 }
 
+/* The last bytes of the address. */
+static __u32 source_received(const struct wire *wire)
+{
+	return ntohl(peer_link.ipv6 ? wire->v6.saddr.s6_addr32[3] : wire->v4.saddr);
+}
+
 /* Is what the socket gave a frame for this test? */
 static bool accept_frame(struct wire *wire, ssize_t len, struct frame *frame)
 {
@@ -592,7 +598,7 @@ static bool accept_frame(struct wire *wire, ssize_t len, struct frame *frame)
 	    ntohs(udp.len) + ETH_HLEN + ip_header_len() != (size_t)len)
 		return false;
 	frame->len = len - outer - ROCE_ICRC_BYTES;
-	frame->source = 0;
+	frame->source = source_received(wire);
 	frame->options = false;
 	memcpy(frame->wire.roce, udp_at(wire) + sizeof(udp), frame->len);
 	frame->icrc = icrc_received(frame, wire);

@@ -81,7 +81,7 @@ enum icrc {
 struct frame {
 	size_t		len;		/* from the BTH to the ICRC, which is not counted */
 	enum icrc	icrc;		/* what to send; as received: never ICRC_OF_RUN */
-	__u32		source;		/* the last bytes of the address; 0: PEER_ADDR */
+	__u32		source;		/* last bytes of the address; to send, 0: PEER_ADDR */
 	bool		options;	/* IPv4: four bytes of options, which ask for nothing */
 	bool		no_udp_len;	/* 0, which UDP takes for all of a packet of IPv6 */
 	union {

@@ -795,6 +795,199 @@ TEST_F_TIMEOUT(bind_race, wqe, PATIENCE)
 	TH_LOG("%u bound, %u refused", bound, refused);
 }
 
+/* ---- The address vector of a datagram, which a library without handles of vectors leaves in the WQE ---- */
+
+/* As such a library fills it in. */
+static struct rxe_av sound_vector(const struct client *client)
+{
+	struct rxe_av av = {
+		.port_num = 1, .network_type = RXE_NETWORK_TYPE_IPV4,
+		.grh = { .sgid_index = client->end.gid_index, .hop_limit = 64 },
+	};
+
+	peer_gid(PEER_ADDR, av.grh.dgid.raw);
+	av.sgid_addr._sockaddr_in.sin_addr.s_addr = htobe32(RXE_ADDR);
+	av.dgid_addr._sockaddr_in.sin_addr.s_addr = htobe32(PEER_ADDR);
+	return av;
+}
+
+/* There is room for addresses of IPv6, too: fe80::bad1 to all nodes of the link. */
+static void add_ipv6(struct rxe_av *av)
+{
+	static const __u8 source[16] = { 0xfe, 0x80, [14] = 0xba, 0xd1 };
+	static const __u8 all_nodes[16] = { 0xff, 0x02, [15] = 1 };
+
+	memcpy(&av->sgid_addr._sockaddr_in6.sin6_addr, source, sizeof(source));
+	memcpy(&av->dgid_addr._sockaddr_in6.sin6_addr, all_nodes, sizeof(all_nodes));
+}
+
+static void open_datagram_line(struct client *client, struct send_ring *ring)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+
+	config.type = IBV_QPT_UD;
+	line_open(client, &client->line, &config);
+	send_ring_open(ring);
+}
+
+static void post_datagram(struct __test_metadata *_metadata, struct client *client, struct send_ring *ring,
+			  void (*prepare)(struct rxe_send_wqe *wqe))
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	struct rxe_send_wqe *wqe = send_ring_next(ring);
+
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++client->line.id;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	set_sge(client, qpx, wr_send().len);
+	wqe->wr.wr.ud.remote_qpn = client->line.qp.peer_qpn;
+	wqe->wr.wr.ud.remote_qkey = RXE_QKEY;
+	wqe->wr.wr.ud.ah_num = 0;
+	wqe->wr.wr.ud.av = sound_vector(client);
+	prepare(wqe);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+}
+
+/* It has completed, so the peer gets it: from the address of the GID, and as IPv4. */
+static void expect_datagram(struct __test_metadata *_metadata, struct client *client)
+{
+	const size_t headers = sizeof(struct roce_bth) + 8;
+	struct frame frame;
+
+	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
+		TH_LOG("it has completed, but no packet of IPv4 came");
+	}
+	ASSERT_EQ(ROCE_SERVICE_UD | ROCE_RC_SEND_ONLY, frame.wire.bth.opcode);
+	ASSERT_EQ(RXE_ADDR, frame.source);
+	ASSERT_EQ(ICRC_CONFORMING, frame.icrc);
+	ASSERT_EQ(headers + wr_send().len, frame.len);
+	ASSERT_EQ(0, memcmp(frame.wire.roce + headers, client->end.memory, wr_send().len));
+}
+
+FIXTURE(vector) {
+	struct client client;
+	struct send_ring ring;
+};
+
+FIXTURE_VARIANT(vector) {
+	void (*spoil)(struct rxe_send_wqe *wqe);
+	enum verdict verdict;
+};
+
+#define VECTOR(name, verdict, ...)							\
+	static void spoil_vector_##name(struct rxe_send_wqe *wqe)			\
+	{										\
+		struct rxe_av *av = &wqe->wr.wr.ud.av;					\
+		(void)av;								\
+		__VA_ARGS__;								\
+	}										\
+	FIXTURE_VARIANT_ADD(vector, name) { spoil_vector_##name, verdict }
+
+VECTOR(sound, IGNORED, );
+VECTOR(sound_with_ipv6, IGNORED, add_ipv6(av));
+VECTOR(source, REFUSED, av->sgid_addr._sockaddr_in.sin_addr.s_addr = htobe32(RXE_ADDR + 77));
+VECTOR(source_of_zeroes, REFUSED, av->sgid_addr._sockaddr_in.sin_addr.s_addr = 0);
+VECTOR(kind, REFUSED, add_ipv6(av); av->network_type = RXE_NETWORK_TYPE_IPV6);
+VECTOR(kind_of_none, REFUSED, av->network_type = 0);
+VECTOR(gid_of_another, REFUSED, av->grh.sgid_index = !av->grh.sgid_index);
+VECTOR(gid_of_none, REFUSED, av->grh.sgid_index = 255);
+
+FIXTURE_SETUP(vector)
+{
+	client_open(&self->client, &RXE_QP_DEFAULT);
+	memset(self->client.end.memory, 0x11, MEMORY_LEN);
+	open_datagram_line(&self->client, &self->ring);
+}
+
+FIXTURE_TEARDOWN(vector)
+{
+	client_close(&self->client);
+}
+
+TEST_F_TIMEOUT(vector, datagram, PATIENCE)
+{
+	struct client *client = &self->client;
+
+	post_datagram(_metadata, client, &self->ring, variant->spoil);
+	if (variant->verdict != IGNORED) {
+		expect_refusal(_metadata, client, variant->verdict);
+		return;
+	}
+	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
+	expect_datagram(_metadata, client);
+	expect_silence(_metadata, client);
+}
+
+FIXTURE(vector_race) {
+	struct client client;
+	struct racer racer;
+};
+
+FIXTURE_VARIANT(vector_race) {
+	void (*flip)(volatile struct rxe_send_wqe *wqe, bool back);
+};
+
+#define VECTOR_RACE(name, field, one, other)						\
+	static void flip_vector_##name(volatile struct rxe_send_wqe *wqe, bool back)	\
+	{										\
+		wqe->wr.wr.ud.av.field = back ? (one) : (other);			\
+	}										\
+	FIXTURE_VARIANT_ADD(vector_race, name) { flip_vector_##name }
+
+VECTOR_RACE(source, sgid_addr._sockaddr_in.sin_addr.s_addr, htobe32(RXE_ADDR), htobe32(RXE_ADDR + 77));
+VECTOR_RACE(kind, network_type, RXE_NETWORK_TYPE_IPV4, RXE_NETWORK_TYPE_IPV6);
+
+FIXTURE_SETUP(vector_race)
+{
+	client_open(&self->client, &RXE_QP_DEFAULT);
+	memset(self->client.end.memory, 0x11, MEMORY_LEN);
+	stay_on_cpu(0);
+}
+
+FIXTURE_TEARDOWN(vector_race)
+{
+	client_close(&self->client);
+}
+
+static void prepare_vector_race(struct rxe_send_wqe *wqe)
+{
+	add_ipv6(&wqe->wr.wr.ud.av);
+	start_race(wqe);
+}
+
+/* One datagram on a QP of its own, which a refusal puts in error.  Was it sent? */
+static bool send_raced_datagram(struct __test_metadata *_metadata, FIXTURE_DATA(vector_race) *self)
+{
+	struct client *client = &self->client;
+	struct send_ring ring;
+	struct ibv_wc wc;
+
+	open_datagram_line(client, &ring);
+	post_datagram(_metadata, client, &ring, prepare_vector_race);
+	ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
+	end_race(&self->racer);
+	if (wc.status == IBV_WC_SUCCESS) {
+		expect_datagram(_metadata, client);
+	} else {
+		ASSERT_STREQ(ibv_wc_status_str(IBV_WC_LOC_QP_OP_ERR), ibv_wc_status_str(wc.status));
+	}
+	ASSERT_EQ(0, ibv_destroy_qp(client->line.qp.qp));
+	return wc.status == IBV_WC_SUCCESS;
+}
+
+TEST_F_TIMEOUT(vector_race, datagram, PATIENCE)
+{
+	int sent = 0, i;
+
+	start_racer(&self->racer, variant->flip);
+	for (i = 0; i < 4 * races; i++)
+		sent += send_raced_datagram(_metadata, self);
+	stop_racer(&self->racer);
+	TH_LOG("%d sent, %d refused", sent, i - sent);
+	expect_silence(_metadata, &self->client);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
