@@ -299,6 +299,34 @@ void acknowledge(struct client *client, const struct packet *rq, __u8 syndrome)
 	acknowledge_on(&client->line, rq, syndrome);
 }
 
+struct packet peer_flush(struct client *client, struct line *line)
+{
+	return (struct packet) {
+		.opcode = ROCE_RC_FLUSH, .ack_req = true, .placement = GLOBAL,
+		.va = (uintptr_t)client->end.memory, .rkey = client->mr->rkey, .dmalen = 64,
+		.qpn = line->qp.qp->qp_num, .psn = psn_add(line->peer_psn, line->peer_asked++),
+	};
+}
+
+/* For line_meet(): the next packet with @opcode. */
+static void next_of_opcode(__u8 opcode, struct frame *frame)
+{
+	do {
+		if (!peer_recv_frame(frame, ANSWER_MS))
+			errx(1, "no FLUSH with the ICRC that the peer takes");
+	} while (frame->wire.bth.opcode != opcode);
+}
+
+static void show_icrc(struct client *client, struct line *line, const struct packet *missed)
+{
+	struct packet own = peer_flush(client, line);
+	struct frame frame;
+
+	peer_send(&own);
+	next_of_opcode(ROCE_RC_READ_RESPONSE_ONLY, &frame);
+	acknowledge_on(line, missed, ROCE_AETH_NAK_PSN);
+}
+
 void line_meet(struct client *client, struct line *line)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(line->qp.qp);
@@ -314,12 +342,10 @@ void line_meet(struct client *client, struct line *line)
 		if (ibv_wr_complete(qpx))
 			errx(1, "posting the first FLUSH");
 		for (sent = 1;; sent++) {
-			if (!peer_recv_frame(&frame, ANSWER_MS) ||
-			    frame.wire.bth.opcode != ROCE_RC_FLUSH)
-				errx(1, "no FLUSH with the ICRC that the peer takes");
+			next_of_opcode(ROCE_RC_FLUSH, &frame);
 			if (frame.icrc == peer_icrc(ROCE_RC_FLUSH))
 				break;
-			acknowledge_on(line, &rq, ROCE_AETH_NAK_PSN);
+			show_icrc(client, line, &rq);
 		}
 		answer = response_on(line, &rq);
 		peer_send(&answer);

@@ -110,11 +110,14 @@ void acknowledge_on(struct line *line, const struct packet *rq, __u8 syndrome);
 
 void acknowledge(struct client *client, const struct packet *rq, __u8 syndrome);
 
+/* The next FLUSH of the peer's own. */
+struct packet peer_flush(struct client *client, struct line *line);
+
 /*
  * Let the kernel be certain how the peer computes the ICRC of FLUSH: one is answered that was sent
- * in this form only.  From then on what is sent again is the same to the last byte.  The
- * peer ignores one in the other form, and asks for what it misses, as if it had seen a request
- * after it.
+ * in this form only.  From then on what is sent again is the same to the last byte.  The peer
+ * ignores one in the other form.  It sends a FLUSH of its own, which shows its form, and then asks
+ * for what it misses, as if it had seen a request after it.
  */
 void line_meet(struct client *client, struct line *line);
 

@@ -3,11 +3,15 @@
  * The kernel as requester: the ICRC of its FLUSHes, while it does not know what the peer computes.
  *
  * A QP begins with the conforming form.  When it has to send again, after a time-out or a NAK PSN
- * sequence, and the first request that is not answered is a FLUSH, it sends its FLUSHes in the
- * other form, in turn.  It keeps to the form that it sent last when an answer comes.  It is certain
- * when a FLUSH is answered that it has sent in one form only, or when the peer sends a legacy FLUSH
- * on this QP; then nothing changes the form any more but RESET.
+ * sequence, and the first request that is not answered is a FLUSH, it keeps the form once, and then
+ * sends its FLUSHes in the other form, in turn.  It keeps to the form that it sent last when an
+ * answer comes.  It is certain when a FLUSH is answered that it has sent in one form only, or when
+ * the peer sends a legacy FLUSH on this QP; then nothing changes the form any more but RESET.
+ *
+ * The series for Linux 6.1 takes the other form with the first retry.
  */
+#include <ctype.h>
+
 #include "rxe_mpe_requester.h"
 
 /*
@@ -31,12 +35,22 @@ static void open_stranger_client(struct client *client, unsigned int timeout)
 		open_stranger_client(&self->client, timeout);	\
 	}
 
-/* The kernel sends @rq once for each letter of @forms: C conforming, L legacy. */
+static bool first_retry_keeps_form(void)
+{
+	return !rxe_has_counter("flush_legacy_icrc_sent");
+}
+
+/*
+ * The kernel sends @rq once for each letter of @forms: C conforming, L legacy.  A small letter is a
+ * first retry that keeps the form.
+ */
 static void expect_forms(struct __test_metadata *_metadata, const struct packet *rq,
 			 const char *forms)
 {
 	for (; *forms; forms++)
-		expect_packet_with(_metadata, rq, *forms == 'L' ? ICRC_LEGACY : ICRC_CONFORMING);
+		if (isupper(*forms) || first_retry_keeps_form())
+			expect_packet_with(_metadata, rq,
+					   toupper(*forms) == 'L' ? ICRC_LEGACY : ICRC_CONFORMING);
 }
 
 /* A new FLUSH is sent so often, in these forms, without an answer. */
@@ -83,14 +97,10 @@ static void flush_answered(struct __test_metadata *_metadata, struct client *cli
 static void peer_flushes(struct __test_metadata *_metadata, struct client *client,
 			 struct line *line, enum icrc icrc)
 {
-	struct packet rq = {
-		.opcode = ROCE_RC_FLUSH, .ack_req = true, .placement = GLOBAL,
-		.va = (uintptr_t)client->end.memory, .rkey = client->mr->rkey, .dmalen = 64,
-		.qpn = line->qp.qp->qp_num, .psn = psn_add(line->peer_psn, line->peer_asked),
-	};
+	struct packet rq = peer_flush(client, line);
 	struct packet answer = {
 		.opcode = ROCE_RC_READ_RESPONSE_ONLY, .qpn = line->qp.peer_qpn,
-		.psn = rq.psn, .msn = ++line->peer_asked,
+		.psn = rq.psn, .msn = line->peer_asked,
 	};
 	struct frame frame;
 
@@ -107,7 +117,18 @@ STRANGER_FIXTURE(icrc, LONG_TIMEOUT)
 CASE(icrc, in_turn, "1 ICRC trap",
      "a FLUSH without an answer is sent in both forms in turn, otherwise byte-identical")
 {
-	flush_answered(_metadata, &self->client, "CLCLCL");
+	flush_answered(_metadata, &self->client, "CcLCLCL");
+}
+
+CASE(icrc, lost_once, "1 ICRC trap",
+     "one loss costs a conforming peer nothing: sent again in the same form, it is certain")
+{
+	struct client *client = &self->client;
+
+	if (!first_retry_keeps_form())
+		SKIP_CASE("this kernel takes the other form with the first retry");
+	flush_answered(_metadata, client, "Cc");
+	flush_answered(_metadata, client, "CCCC");
 }
 
 CASE(icrc, kept, "1 ICRC trap",
@@ -115,7 +136,7 @@ CASE(icrc, kept, "1 ICRC trap",
 {
 	struct client *client = &self->client;
 
-	flush_answered(_metadata, client, "CL");
+	flush_answered(_metadata, client, "CcL");
 	flush_answered(_metadata, client, "L");
 	flush_answered(_metadata, client, "LLLL");
 	flush_answered(_metadata, client, "L");
@@ -136,9 +157,9 @@ CASE(icrc, ambiguous, "1 ICRC trap",
 {
 	struct client *client = &self->client;
 
-	flush_answered(_metadata, client, "CL");
-	flush_answered(_metadata, client, "LC");
-	flush_answered(_metadata, client, "CLC");
+	flush_answered(_metadata, client, "CcL");
+	flush_answered(_metadata, client, "LlC");
+	flush_answered(_metadata, client, "CcLC");
 	flush_answered(_metadata, client, "C");
 	flush_answered(_metadata, client, "CCC");
 }
@@ -151,11 +172,13 @@ CASE(icrc, several_outstanding, "1 ICRC trap",
 
 	rq[0] = flush_unanswered(_metadata, client, "C");
 	rq[1] = flush_unanswered(_metadata, client, "C");
+	expect_forms(_metadata, &rq[0], "c");
+	expect_forms(_metadata, &rq[1], "c");
 	expect_forms(_metadata, &rq[0], "L");
 	expect_forms(_metadata, &rq[1], "L");
 	respond(client, &rq[0]);
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
-	expect_forms(_metadata, &rq[1], "CL");
+	expect_forms(_metadata, &rq[1], "lCL");
 	answer_on(_metadata, client, &client->line, &rq[1]);
 	flush_answered(_metadata, client, "L");
 	flush_answered(_metadata, client, "LL");
@@ -205,7 +228,7 @@ CASE(icrc, behind_an_answered_write, "1 ICRC trap",
 	expect_retransmission(_metadata, rq, 2);
 	respond(client, &rq[0]);
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
-	expect_forms(_metadata, &rq[1], "LC");
+	expect_forms(_metadata, &rq[1], "cLC");
 	answer_on(_metadata, client, &client->line, &rq[1]);
 }
 
@@ -265,19 +288,19 @@ CASE(icrc, no_answer, "3 completion",
 	struct packet rq = flush_unanswered(_metadata, client, "C");
 
 	acknowledge(client, &rq, 0x1f);
-	expect_forms(_metadata, &rq, "LC");
+	expect_forms(_metadata, &rq, "cLC");
 	answer_on(_metadata, client, &client->line, &rq);
-	flush_answered(_metadata, client, "CL");
+	flush_answered(_metadata, client, "CcL");
 }
 
 CASE(icrc, retries_are_counted, "4 retry counters",
-     "with one retry: sent once in each form, then RETRY_EXC_ERR")
+     "with so many retries that it is sent once in the other form: then RETRY_EXC_ERR")
 {
-	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1 + first_retry_keeps_form());
 	struct client *client = &self->client;
 
 	line_open(client, &client->line, &config);
-	flush_unanswered(_metadata, client, "CL");
+	flush_unanswered(_metadata, client, "CcL");
 	expect_wc(_metadata, client, 1, IBV_WC_RETRY_EXC_ERR);
 	expect_silence(_metadata, client);
 }
@@ -311,7 +334,7 @@ CASE(icrc, legacy_received_when_ambiguous, "1 ICRC trap",
 {
 	struct client *client = &self->client;
 
-	flush_answered(_metadata, client, "CLC");
+	flush_answered(_metadata, client, "CcLC");
 	peer_flushes(_metadata, client, &client->line, ICRC_LEGACY);
 	flush_answered(_metadata, client, "LLL");
 }
@@ -366,7 +389,7 @@ CASE(icrc, reset_forgets_conforming, "1 ICRC trap",
 
 	flush_answered(_metadata, client, "C");
 	line_reopen(client, &client->line, &config);
-	flush_answered(_metadata, client, "CL");
+	flush_answered(_metadata, client, "CcL");
 	flush_answered(_metadata, client, "L");
 }
 
@@ -410,8 +433,14 @@ CASE(icrc, received_are_counted, "1 ICRC trap",
 /* Without time-outs: what is sent again is sent for the NAK. */
 STRANGER_FIXTURE(icrc_nak, 0)
 
+/* The form of the first retry. */
+static const char *after_a_nak(void)
+{
+	return first_retry_keeps_form() ? "C" : "L";
+}
+
 CASE(icrc_nak, at_the_flush, "1 ICRC trap",
-     "NAK at its PSN, as of a peer that saw only the ATOMIC WRITE after it: changes at once")
+     "NAK at its PSN, as of a peer that saw only the ATOMIC WRITE after it: that is a retry")
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
@@ -419,6 +448,27 @@ CASE(icrc_nak, at_the_flush, "1 ICRC trap",
 	rq[0] = flush_unanswered(_metadata, client, "C");
 	rq[1] = post_and_expect(_metadata, client, wr_atomic_write());
 	acknowledge(client, &rq[0], ROCE_AETH_NAK_PSN);
+	expect_forms(_metadata, &rq[0], after_a_nak());
+	expect_forms(_metadata, &rq[1], "C");
+	respond(client, &rq[0]);
+	respond(client, &rq[1]);
+	expect_successes(_metadata, client, 1);
+	flush_answered(_metadata, client, after_a_nak());
+}
+
+CASE(icrc_nak, at_the_flush_then_a_timeout, "1 ICRC trap",
+     "NAK at its PSN, and no answer to the retry either: with the time-out it changes")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	struct client *client = &self->client;
+	struct packet rq[2];
+
+	line_open(client, &client->line, &config);
+	rq[0] = flush_unanswered(_metadata, client, "C");
+	rq[1] = post_and_expect(_metadata, client, wr_atomic_write());
+	acknowledge(client, &rq[0], ROCE_AETH_NAK_PSN);
+	if (first_retry_keeps_form())
+		expect_retransmission(_metadata, rq, 2);
 	expect_forms(_metadata, &rq[0], "L");
 	expect_forms(_metadata, &rq[1], "C");
 	respond(client, &rq[0]);
@@ -428,7 +478,7 @@ CASE(icrc_nak, at_the_flush, "1 ICRC trap",
 }
 
 CASE(icrc_nak, at_the_flush_behind_a_write, "1 ICRC trap",
-     "NAK at its PSN acknowledges the WRITE before it: the FLUSH is the first, and changes")
+     "NAK at its PSN acknowledges the WRITE before it: the FLUSH is the first, and is repeated")
 {
 	struct client *client = &self->client;
 	struct packet rq[3];
@@ -438,7 +488,7 @@ CASE(icrc_nak, at_the_flush_behind_a_write, "1 ICRC trap",
 	rq[2] = post_and_expect(_metadata, client, wr_atomic_write());
 	acknowledge(client, &rq[1], ROCE_AETH_NAK_PSN);
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
-	expect_forms(_metadata, &rq[1], "L");
+	expect_forms(_metadata, &rq[1], after_a_nak());
 	expect_forms(_metadata, &rq[2], "C");
 	respond(client, &rq[1]);
 	respond(client, &rq[2]);
@@ -559,11 +609,11 @@ CASE(icrc_of, behind_a_flush, "1 ICRC",
 {
 	struct client *client = &self->client;
 	struct packet rq[2];
-	const char *form;
+	const char *form = first_retry_keeps_form() ? "CCLC" : "CLCL";
 
 	rq[0] = post(_metadata, client, wr_flush());
 	rq[1] = post(_metadata, client, variant->make());
-	for (form = "CLCL"; *form; form++) {
+	for (; *form; form++) {
 		expect_packet_with(_metadata, &rq[0],
 				   *form == 'L' ? ICRC_LEGACY : ICRC_CONFORMING);
 		expect_forms(_metadata, &rq[1], "C");
