@@ -129,7 +129,7 @@ CASE(said_state, wrongly, "2 user API",
 	for (said = IBV_QPS_RESET; said <= IBV_QPS_ERR; said++) {
 		if (said == (int)variant->state)
 			continue;
-		/* See in_error.of_a_datagram. */
+		/* A kernel without this state may take ERR for it: see failing.* of hostile-qps. */
 		if (said == IBV_QPS_SQE && variant->type == IBV_QPT_UD)
 			continue;
 		EXPECT_EQ(EINVAL, modify_from(qp, said)) {
@@ -175,17 +175,4 @@ CASE(in_error, said_to_work, "5 QP states",
 	both_verbs_served_elsewhere(_metadata, rig);
 	expect_memory(_metadata, rig);
 	EXPECT_EQ(0, ibv_poll_cq(rig->end.cq, 1, &wc));
-}
-
-CASE(in_error, of_a_datagram, "2 user API",
-     "a UD QP in error that is said to be in SQE, where the standard has it, is taken to RTS")
-{
-	struct rxe_qp_config config = RXE_QP_DEFAULT;
-	struct rig *rig = &self->rig;
-
-	config.type = IBV_QPT_UD;
-	flow_reopen(rig, &config);
-	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
-	EXPECT_EQ(0, modify_from(&rig->flow.qp, IBV_QPS_SQE));
-	EXPECT_EQ(IBV_QPS_RTS, rxe_qp_state(&rig->flow.qp));
 }

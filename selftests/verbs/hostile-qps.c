@@ -1167,6 +1167,77 @@ TEST_F_TIMEOUT(failing, ignores_what_is_too_long, PATIENCE)
 	EXPECT_EQ(grh + room, wc.byte_len);
 }
 
+/* A send from @from to @to; without memory that it may read it fails. */
+static void send_datagram(struct __test_metadata *_metadata, struct rig *rig, struct rxe_qp *from,
+			  struct rxe_qp *to, __u32 lkey, unsigned int flags)
+{
+	struct ibv_sge sge = { rig->start, 64, lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = flags,
+		.wr.ud = {
+			.ah = make_ah(_metadata, rig),
+			.remote_qpn = to->qp->qp_num, .remote_qkey = RXE_QKEY,
+		},
+	}, *bad_wr;
+
+	ASSERT_EQ(0, ibv_post_send(from->qp, &wr, &bad_wr));
+}
+
+static void expect_wc(struct __test_metadata *_metadata, struct rig *rig, struct rxe_qp *qp,
+		      enum ibv_wc_opcode opcode, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_EQ(qp->qp->qp_num, wc.qp_num);
+	EXPECT_STREQ(ibv_wc_status_str(status), ibv_wc_status_str(wc.status));
+	if (status == IBV_WC_SUCCESS)
+		EXPECT_EQ(opcode, wc.opcode);
+}
+
+/* As ib_mad does after a MAD that could not be sent. */
+static void leave_sqe(struct __test_metadata *_metadata, struct rxe_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE };
+
+	ASSERT_EQ(0, ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE));
+	EXPECT_EQ(IBV_QPS_RTS, rxe_qp_state(qp));
+}
+
+/* After a send that failed, a datagram QP sends again as soon as it is taken to RTS. */
+TEST_F_TIMEOUT(failing, datagrams_are_sent_again, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct rxe_qp from, to;
+
+	self->config.type = IBV_QPT_UD;
+	rxe_make_qp(&rig->end, &self->config, &from);
+	rxe_make_qp(&rig->end, &self->config, &to);
+	send_datagram(_metadata, rig, &from, &to, ~rig->mr->lkey, 0);
+	expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_LOC_PROT_ERR);
+	leave_sqe(_metadata, &from);
+	send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, IBV_SEND_SIGNALED);
+	expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_SUCCESS);
+}
+
+/* The receives of a datagram QP stay when a send of it fails, and one takes what comes afterwards. */
+TEST_F_TIMEOUT(failing, datagrams_are_still_received, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct rxe_qp from, to;
+
+	self->config.type = IBV_QPT_UD;
+	rxe_make_qp(&rig->end, &self->config, &from);
+	rxe_make_qp(&rig->end, &self->config, &to);
+	rxe_post_recv(&to, rig->mr, rig->start + 256, 40 + 64);
+	send_datagram(_metadata, rig, &to, &from, ~rig->mr->lkey, 0);
+	expect_wc(_metadata, rig, &to, IBV_WC_SEND, IBV_WC_LOC_PROT_ERR);
+	EXPECT_EQ(IBV_QPS_SQE, rxe_qp_state(&to));
+	leave_sqe(_metadata, &to);
+	send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, 0);
+	expect_wc(_metadata, rig, &to, IBV_WC_RECV, IBV_WC_SUCCESS);
+}
+
 /* The network refuses each packet of it: its path MTU is more than that of the link. */
 TEST_F_TIMEOUT(failing, gives_up_what_the_network_refuses, PATIENCE)
 {
