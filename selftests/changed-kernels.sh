@@ -45,3 +45,8 @@ tests_state() {
 			grep -vxFf <(unrelated_suites "$1") | sort | tr '\n' '\0' | xargs -0 cat
 	} | sha256sum | cut -c 1-16
 }
+
+# results: KTAP from stdin as "ok NAME", "skip NAME" or "not NAME", with _ for blanks in NAME
+results() {
+	sed -nE 's/^ *(not )?ok [0-9]+ (- )?/\1/; T; s/^not /not\t/; t name; s/^/ok\t/; : name; s/^ok(.* # SKIP)/skip\1/; s/ # .*//; y/ \t/_ /; p'
+}

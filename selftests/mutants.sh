@@ -6,7 +6,7 @@
 #
 #	From NAME
 #	what it breaks, in a sentence
-#	Case: PATTERN	the case that has to notice, a pattern of the shell for its name; each of several has to
+#	Case: PATTERN	the case that has to notice, a pattern as for its suite (see ktap.sh); each of several has to
 #
 # run-mutants and the suite crash-states set mutant_files, and say which other keys they know.
 

@@ -8,10 +8,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 # The Atomics are executed in rxe_responder().
 # shellcheck disable=SC2016 # for the guest's shell
@@ -84,7 +82,6 @@ words_in_READs_are_whole_under_a_local_writer() { slowly read-words cpu $reads s
 a_word_torn_in_a_READ_is_noticed() { notices 'looks found a torn word' read-words halves; }
 
 rounds=$((${LONG:-0} ? 8000 : 500)) reads=$((${LONG:-0} ? 16 : 1))
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	four_queue_pairs_and_a_local_reader
 	the_same_when_the_kernel_is_slow_on_the_words
@@ -96,7 +93,6 @@ cases=(
 	words_in_READs_are_whole_under_a_local_writer
 	a_word_torn_in_a_READ_is_noticed
 )
-# shellcheck disable=SC2034 # for run_suite
 long_cases=(
 	one_queue_pair_and_a_local_reader
 	words_in_READs_are_whole_under_FETCH_ADD

@@ -6,17 +6,20 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-bench=$here/../bench
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
+bench=$here/../bench
 # Its name begins a kernel's release.
 release=${BASE:-v6.1} release=${release%%-*}
 
 # One run, before the cases, each of which looks at what it left.
-run_bench() {
+prepare() {
+	[[ -z ${BENCH_FOLDER-} ]] || return 0
 	"$bench/bench.sh" --rounds 2 --batch 4 --sizes "64 4096" --regions "2 64" --delays "0 2500" --busy "0 2" \
 		--clients "1 4" --seed 1 >"$work/output" 2>&1 || true
+	BENCH_FOLDER=$(readlink -f "$RXE_OUT/latest")
+	mv "$work/output" "$BENCH_FOLDER"
+	export BENCH_FOLDER
 }
 
 # holds FILTER: what jq makes of bench.json is true.
@@ -214,7 +217,6 @@ runs_agree_within_their_intervals() {
 	! "$bench/agree.sh" "$work/short" "$work/one" || fail "one has no interval"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	it_runs
 	the_run_is_described
@@ -244,12 +246,4 @@ cases=(
 	runs_agree_within_their_intervals
 )
 
-work=$(mktemp -d)
-trap 'rm -r "$work"' EXIT
-if [[ -z ${BENCH_FOLDER-} ]]; then
-	run_bench
-	BENCH_FOLDER=$(readlink -f "$RXE_OUT/latest")
-	mv "$work/output" "$BENCH_FOLDER"
-	export BENCH_FOLDER
-fi
 run_suite 2 "$@"

@@ -1,45 +1,41 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# conformance.sh [--smoke] [--kernel IMAGE] [OPTION...] [PATTERN...]
-# Runs rxe_mpe_conformance (see there) in a guest: KTAP, a line for each case.  A case that
-# takes the guest down has failed, and a new guest runs those behind it.
+# The cases of rxe_mpe_conformance (see there) in a guest.  A case that takes the guest down has failed, and a new
+# guest runs those after it.
 #
-#	--smoke		the cases that tell most
-#	--kernel IMAGE	another kernel; one that has not got the verbs is skipped
-#	OPTION		of rxe_mpe_conformance: --legacy-icrc, --ipv6, --vlan ID, --mtu BYTES
-#	PATTERN		only cases whose names match (`rxe_mpe_conformance --list` has them)
+#	--kernel IMAGE	another kernel; one without the verbs is skipped
+#	--legacy-icrc, --ipv6, --vlan ID, --mtu BYTES	as for rxe_mpe_conformance
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
+# shellcheck source=selftests/ktap.sh
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
+
 program=$root/build/selftests/rxe_mpe_conformance
 
-smoke_patterns=('verb.*.answered' 'verb.*.duplicate*' 'pmem.*' 'feth.plt_0.*' 'length.both_*'
+smoke_cases=('verb.*.answered' 'verb.*.duplicate*' 'pmem.*' 'feth.plt_0.*' 'length.both_*'
 	'posted.*' 'depth.of_2.*' 'bad_response.plain_ack.*')
 
-parse_arguments() {
-	vm_options=(--name conformance --pmem 64M)
-	options=()
-	patterns=()
-	while (($#)); do
-		case $1 in
-		--smoke) patterns+=("${smoke_patterns[@]}") ;;
-		--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}"); shift ;;
-		--legacy-icrc | --ipv6) options+=("$1") ;;
-		--vlan | --mtu) options+=("$1" "${2:?$1 needs a value}"); shift ;;
-		-*) echo "conformance.sh: error: unknown option $1" >&2; exit 2 ;;
-		*) patterns+=("$1") ;;
-		esac
-		shift
-	done
+vm_options=(--name conformance --pmem 64M)
+program_options=()
+option() {
+	case $1 in
+	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") words=2 ;;
+	--legacy-icrc | --ipv6) program_options+=("$1") ;;
+	--vlan | --mtu) program_options+=("$1" "${2:?$1 needs a value}") words=2 ;;
+	*) return 1 ;;
+	esac
 }
+
+prepare() { [[ -x $program ]] || wrong_usage "no $program: run \`make selftests\`"; }
+
+list_cases() { prepare && "$program" --list | cut -f 1; }
 
 # run_guest [--after CASE]: the cases, or those behind CASE.
 run_guest() {
 	"$root/qemu-scripts/rxe-vm" run --timeout 1200 "${vm_options[@]}" -- \
-		"$program" "${options[@]}" "$@" "${patterns[@]}" 2>&1
+		"$program" "${program_options[@]}" "$@" "${patterns[@]}" 2>&1
 }
 
 # Reads what a guest says and prints its results, numbered over all guests.
@@ -70,10 +66,12 @@ report() {
 	running=
 }
 
-run_all() {
+# All in one guest, by patterns: these, not the names, are what the program gets.
+run_cases() {
 	local status=0 arguments=()
 	local -i number=0 planned=0 failed=0
 	local running='' victim
+	echo "KTAP version 1"
 	while true; do
 		pass_on_results < <(run_guest "${arguments[@]}")
 		wait $! || status=$?
@@ -89,10 +87,4 @@ run_all() {
 	return "$status"
 }
 
-parse_arguments "$@"
-[[ -x $program ]] || {
-	echo "conformance.sh: error: no $program: run \`make selftests\`" >&2
-	exit 1
-}
-echo "KTAP version 1"
-run_all
+run_suite 1 "$@"

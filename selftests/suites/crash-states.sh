@@ -10,17 +10,11 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/run-folder.sh
-. "$root/qemu-scripts/run-folder.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/mutants.sh
 . "$here/../mutants.sh"
-PATH=$root/build/selftests:$PATH
 
-seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 kselftest=$root/build/${BASE:-v6.1}/src/tools/testing/selftests
 records=60
 
@@ -437,7 +431,6 @@ a_lossy_power_cut_wants_an_nvdimm_that_stays() {
 	[[ $said == *"say --kill-server=lose or --kill-server=lose:SEED"* ]] || fail "$said"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	the_engine_follows_captures_made_by_hand
 	the_length_of_a_run_hides_no_mistake
@@ -454,7 +447,6 @@ cases=(
 	a_power_cut_loses
 )
 # Recordings of each mistake, and what takes minutes.
-# shellcheck disable=SC2034 # for run_suite
 long_cases=(
 	so_it_does_with_sanitizers
 	each_break_of_the_engine_is_noticed
@@ -478,6 +470,4 @@ long_cases=(
 	a_lossy_power_cut_wants_an_nvdimm_that_stays
 )
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -rf "$work"' EXIT
 run_suite 1 "$@"

@@ -15,18 +15,12 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/kernel-variant.sh
-. "$root/qemu-scripts/kernel-variant.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-[[ ${BASE:-v6.1} == v6.1* ]] || {
-	echo "1..0 # SKIP the pages are of the kernel that is built by default"
-	exit
-}
 documents=("$root"/README.md "$root"/Documentation/*.rst)
+
+prepare() { [[ ${BASE:-v6.1} == v6.1* ]] || skip_all "the pages are of the kernel that is built by default"; }
 
 # blocks: "CLASS FILE:LINE" of each block of commands or of output, in order
 blocks() {
@@ -134,10 +128,9 @@ every_suite_is_described() {
 	local suite
 	while read -r suite; do
 		grep -q "^| $suite |" "$root/selftests/README.md" || fail "selftests/README.md does not name the suite $suite"
-	done < <(sed -n '/^suites=(/,/^)/s/^\t"\([a-z-]*\).*/\1/p' "$here/../run-tests")
+	done < <("$here/../run-tests" --list)
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	documents_build_without_a_warning
 	documents_build_without_a_kernel_tree
@@ -156,6 +149,4 @@ while read -r class at; do
 	eval "commands_of_$name() { check_block $n; }"
 done < <(blocks)
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -rf "$work"' EXIT
 run_suite 1 "$@"

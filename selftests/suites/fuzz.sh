@@ -6,12 +6,9 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 times=$((${LONG:-0} ? 10 : 1))
 
 # fuzz WHAT COUNT [on-demand]
@@ -28,6 +25,5 @@ random_wqes() { fuzz wqes 2000; }
 random_packets_to_an_on_demand_region() { fuzz packets 20000 on-demand; }
 random_wqes_with_an_on_demand_region() { fuzz wqes 2000 on-demand; }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(random_packets random_wqes random_packets_to_an_on_demand_region random_wqes_with_an_on_demand_region)
 run_suite 2 "$@"

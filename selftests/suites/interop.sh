@@ -12,15 +12,29 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 operations=$((${LONG:-0} ? 20000 : 2000))
-seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 # 2 s: the link loses nothing, and what Linux 6.2 to 7.3 sends again is wrong.
 ack_timeout=19
+
+stock_icrc=${STOCK_ICRC:-legacy}
+declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
+
+prepare() {
+	local said
+	[[ $stock_icrc == legacy || $stock_icrc == conforming ]] || wrong_usage "STOCK_ICRC=$stock_icrc: say legacy or conforming"
+	if [[ -z ${STOCK_KERNEL-}${NO_STOCK_KERNEL-} ]]; then
+		# The last line is the image, or why there is none.
+		if said=$("$root/scripts/stock-kernel" 2>&1); then
+			STOCK_KERNEL=${said##*$'\n'}
+		else
+			NO_STOCK_KERNEL=${said##*$'\n'}
+		fi
+	fi
+	export STOCK_KERNEL=${STOCK_KERNEL-} NO_STOCK_KERNEL=${NO_STOCK_KERNEL-}
+}
 
 # between CLIENT-KERNEL CLIENT-RDMA-CORE SERVER-KERNEL SERVER-RDMA-CORE, "our" or "stock" each: sets sides[],
 # the options of rxe-vm.
@@ -150,10 +164,6 @@ a_stock_kernel_with_our_rdma_core() {
 	mixed_operations ""
 }
 
-stock_icrc=${STOCK_ICRC:-legacy}
-[[ $stock_icrc == legacy || $stock_icrc == conforming ]] ||
-	{ echo "interop.sh: error: STOCK_ICRC=$stock_icrc: say legacy or conforming" >&2; exit 2; }
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	our_flush_and_atomic_write_at_a_stock_target
 	all_our_operations_mixed_at_a_stock_target
@@ -165,18 +175,4 @@ cases=(
 	a_stock_kernel_with_our_rdma_core
 )
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
-declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
-if [[ -z ${STOCK_KERNEL-}${NO_STOCK_KERNEL-} ]]; then
-	# The last line is the image, or why there is none.
-	if said=$("$root/scripts/stock-kernel" 2>&1); then
-		STOCK_KERNEL=${said##*$'\n'}
-	else
-		NO_STOCK_KERNEL=${said##*$'\n'}
-	fi
-fi
-export STOCK_KERNEL=${STOCK_KERNEL-} NO_STOCK_KERNEL=${NO_STOCK_KERNEL-}
 run_suite 1 "$@"

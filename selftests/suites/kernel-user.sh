@@ -6,15 +6,13 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-root=$(readlink -f "$here/../..")
-grep -q '^struct ib_flush_wr ' "$root/build/${BASE:-v6.1}/src/include/rdma/ib_verbs.h" || {
-	echo "1..0 # SKIP this kernel has no work request of its own for FLUSH"
-	exit
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
+
+prepare() {
+	grep -q '^struct ib_flush_wr ' "$root/build/${BASE:-v6.1}/src/include/rdma/ib_verbs.h" ||
+		skip_all "this kernel has no work request of its own for FLUSH"
 }
-module=$("$here/../modules/kernel-module" kernel_user)
 
 # rdma names the module that a QP belongs to.
 # shellcheck disable=SC2016 # for the guest
@@ -31,4 +29,13 @@ in_guest='
 	in_use && exit 1
 	echo "ok 3 the module may go while it has the device in use"
 '
-judged "$root/qemu-scripts/rxe-vm" run --name kernel-user --pmem 64M --append kunit.enable=1 -- sh -euc "$in_guest" "$module"
+
+a_module_uses_both_verbs() {
+	local module
+	module=$("$here/../modules/kernel-module" kernel_user)
+	nested "$root/qemu-scripts/rxe-vm" run --name kernel-user --pmem 64M --append kunit.enable=1 -- \
+		sh -euc "$in_guest" "$module"
+}
+
+cases=(a_module_uses_both_verbs)
+run_suite 1 "$@"

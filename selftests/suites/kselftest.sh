@@ -7,12 +7,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 source=$root/build/${BASE:-v6.1}/src
 rdma_core=$root/$rdma_core_folder
@@ -146,7 +142,6 @@ all_run_on_a_distributions_kernel() {
 	expect_line '^# ok 3 verb.atomic_write.answered'
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	it_runs_with_our_rdma_core
 	it_builds_with_a_stock_rdma_core
@@ -156,6 +151,4 @@ cases=(
 )
 [[ ! -e $source/tools/testing/selftests/rdma/rxe_ipv6.sh ]] || cases+=(all_run_on_a_distributions_kernel)
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -rf "$work"' EXIT
 run_suite 1 "$@"

@@ -7,12 +7,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/kernel-variant.sh
-. "$root/qemu-scripts/kernel-variant.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=qemu-scripts/time-scale.sh
 . "$root/qemu-scripts/time-scale.sh"
 
@@ -957,7 +953,6 @@ long_cases=(
 )
 # What the debug kernel alone can see.
 [[ ${DEBUG:-0} != 1 ]] || cases+=(memory_error_is_a_splat leak_of_the_kernel_is_a_splat)
-# shellcheck disable=SC2034 # used by run_suite
 smoke_cases=(
 	exit_status_is_passed_through
 	rxe0_is_active_and_gid_1_is_ipv4
@@ -965,8 +960,4 @@ smoke_cases=(
 	pair_runs_programs_that_know_nothing_of_it
 )
 
-case_name=${1-}
-work=$(mktemp -d -p "$RXE_OUT")
-chmod 755 "$work"
-trap 'rm -rf "$work"' EXIT
 run_suite 2 "$@"

@@ -7,12 +7,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/run-folder.sh
-. "$root/qemu-scripts/run-folder.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 dissector=$root/qemu-scripts/wireshark/mpe.lua
 flush=1 flush_region=2 atomic_write=3 response=4 nak=5
@@ -277,7 +273,6 @@ picture_tells_the_same() {
 	[[ $(tail -n 1 "$RXE_OUT/ladder.svg") == "</svg>" ]]
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	the_dissector_reads_known_packets
 	the_dissector_notices_a_wrong_length
@@ -296,6 +291,4 @@ cases=(
 	the_loss_of_a_response_is_seen_and_healed
 )
 
-work=$(mktemp -d)
-trap 'rm -r "$work"' EXIT
 run_suite 2 "$@"

@@ -10,16 +10,10 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/run-folder.sh
-. "$root/qemu-scripts/run-folder.sh"
-PATH=$root/build/selftests:$PATH
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 operations=$((${LONG:-0} ? 50000 : 2000))
-seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 
 # BTH opcodes; UDP 8, BTH 12, AETH 4, ICRC 4: the answer to FLUSH and ATOMIC WRITE
 response=16 flush=28 atomic_write=29
@@ -101,7 +95,6 @@ mixed_operations_outlive_loss_duplication_and_reordering() {
 	after_power_cut "mixed-ops compare /dev/dax0.0 $work/model"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	the_comparison_notices_a_changed_byte
 	a_lost_response_to_flush_is_healed
@@ -109,6 +102,4 @@ cases=(
 	mixed_operations_outlive_loss_duplication_and_reordering
 )
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
 run_suite 1 "$@"

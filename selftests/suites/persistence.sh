@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Who may register persistence, what it costs, and who waits for a FLUSH (persistence.c), in a guest with four kinds of
-# persistent memory: KTAP.
+# persistent memory.
 
 set -euo pipefail
 
-(($# == 0)) || { echo "persistence.sh: error: there are no options" >&2; exit 2; }
-root=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-# shellcheck source=qemu-scripts/kernel-variant.sh
-. "$root/qemu-scripts/kernel-variant.sh"
+# shellcheck source=selftests/ktap.sh
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=qemu-scripts/time-scale.sh
 . "$root/qemu-scripts/time-scale.sh"
 
@@ -48,5 +46,11 @@ in_guest='
 		cd /sys/devices/system/memory
 		for state in \$(grep -l offline memory*/state); do echo online_kernel >\$state; done"
 	exec persistence $nvdimm $virtio /mnt/file "$lend" '$margin
-exec "$root/qemu-scripts/rxe-vm" run --name persistence --timeout 1800 --mem 2G --pmem $nvdimm --pmem 64M --pmem 384M \
-	--qemu "$virtio_pmem" --append "$watchdog" -- sh -c "$in_guest"
+
+four_kinds_of_memory() {
+	nested "$root/qemu-scripts/rxe-vm" run --name persistence --timeout 1800 --mem 2G --pmem $nvdimm --pmem 64M \
+		--pmem 384M --qemu "$virtio_pmem" --append "$watchdog" -- sh -c "$in_guest"
+}
+
+cases=(four_kinds_of_memory)
+run_suite 1 "$@"

@@ -13,17 +13,13 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/examples/log-guests.sh
 . "$here/../examples/log-guests.sh"
-PATH=$root/build/selftests:$PATH
 
 logs=$((${LONG:-0} ? 20 : 1))
 cuts_per_log=$((${LONG:-0} ? 10 : 4))
-seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 # More than can be appended until the power is gone.
 lines=50000
 # Time passes between the packets of an append, and before it is acknowledged: that is where power cuts belong.
@@ -84,9 +80,6 @@ nothing_acknowledged_is_missing_after_power_cuts() {
 	done
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(nothing_acknowledged_is_missing_after_power_cuts)
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
 run_suite 1 "$@"

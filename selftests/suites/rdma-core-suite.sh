@@ -13,26 +13,21 @@
 #
 #	make stock-rdma-core RDMA_CORE=v65
 #	RDMA_CORE=v65 SUITE_RDMA_CORE=build/stock/rdma-core-v65 SUITE_KERNEL=$(scripts/stock-kernel 6.1) \
-#		selftests/suites/rdma-core-suite.sh list_tests
+#		selftests/suites/rdma-core-suite.sh --do list_tests
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/run-folder.sh
-. "$root/qemu-scripts/run-folder.sh"
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 listed=$here/data/rdma-core-suite.${RDMA_CORE:-v56}
 [[ ! -e $listed-${BASE:-v6.1} ]] || listed+=-${BASE:-v6.1}
 rdma_core=$(realpath "${SUITE_RDMA_CORE:-$root/$rdma_core_folder}")
 
 # One guest runs the suite, before the cases, each of which looks at its results.
-run_guest() {
-	SUITE_FOLDER=$(make_run_folder "${RXE_OUT:-$root/build/out}" rdma-core-suite)
+prepare() {
+	[[ -z ${SUITE_FOLDER-} ]] || return 0
+	SUITE_FOLDER=$(make_run_folder "$RXE_OUT" rdma-core-suite)
 	export SUITE_FOLDER
 	# Failed tests are for the cases to find.
 	local options=(--rdma-core "$rdma_core" ${SUITE_KERNEL:+--kernel "$SUITE_KERNEL"})
@@ -113,7 +108,6 @@ what_passes_on_the_base_passes() {
 	[[ -z $lost ]] || fail "passed on the base, but not now: $lost"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	guest_runs_all_of_it_without_trouble
 	nothing_fails
@@ -124,5 +118,4 @@ cases=(
 	what_passes_on_the_base_passes
 )
 
-[[ -n ${SUITE_FOLDER-} ]] || run_guest
 run_suite 1 "$@"

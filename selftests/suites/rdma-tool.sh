@@ -1,18 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck disable=SC2317 # the functions are called by name
 #
 # The rdma tool, and ibv_devinfo, name what the kernel says of FLUSH and ATOMIC WRITE.  The tool as it is before its series
 # (build/stock/iproute2) is asked beside it: they differ in these three words, and in nothing else.
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 new=$root/build/iproute2/bin/rdma
 old=$root/build/stock/iproute2/bin/rdma
@@ -20,6 +15,13 @@ names="FLUSH_GLOBAL FLUSH_PERSISTENT ATOMIC_WRITE"
 # What ibv_post_send() takes on any kernel
 posted="RDMA_WRITE RDMA_WRITE_WITH_IMM SEND SEND_WITH_IMM RDMA_READ ATOMIC_CMP_AND_SWP ATOMIC_FETCH_AND_ADD"
 posted+=" LOCAL_INV BIND_MW SEND_WITH_INV"
+
+prepare() {
+	local tool
+	for tool in "iproute2 $new" "stock-iproute2 $old"; do
+		[[ -x ${tool#* } ]] || wrong_usage "there is no ${tool#* }: run \`make ${tool%% *}\`"
+	done
+}
 
 # in_guest COMMAND [ARG...]: what COMMAND, for the guest's shell, prints
 in_guest() { "$root/qemu-scripts/rxe-vm" run --name rdma-tool "${@:2}" -- sh -c "$1"; }
@@ -113,7 +115,6 @@ on_a_kernel_without_the_verbs_neither_says_anything() {
 	[[ $said == "$posted" ]] || fail "ibv_devinfo says of ibv_post_send(): $said"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	the_tool_names_all_three
 	without_the_series_it_says_unknown
@@ -126,7 +127,4 @@ cases=(
 	on_a_kernel_without_the_verbs_neither_says_anything
 )
 
-for tool in "iproute2 $new" "stock-iproute2 $old"; do
-	[[ -x ${tool#* } ]] || { echo "rdma-tool.sh: error: there is no ${tool#* }: run \`make ${tool%% *}\`" >&2; exit 2; }
-done
 run_suite 2 "$@"

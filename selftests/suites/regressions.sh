@@ -12,12 +12,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/kernel-variant.sh
-. "$root/qemu-scripts/kernel-variant.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 series=${BASE:-v6.1}
 without=$series-base
@@ -32,7 +28,7 @@ rxe_vm() { "$root/qemu-scripts/rxe-vm" "$1" --name regressions "${@:2}"; }
 ##############################################################################
 # rdma-core's tests
 
-suite_results() { BASE=$1 DEBUG=0 "$here/rdma-core-suite.sh" results | sort; }
+suite_results() { BASE=$1 DEBUG=0 "$here/rdma-core-suite.sh" --do results | sort; }
 
 rdma_cores_tests_end_as_before() {
 	local changed
@@ -193,6 +189,4 @@ cases=(
 # 7.3 has both by itself.
 [[ $series != v6.1 ]] || cases+=(the_base_says_that_it_has_neither_verb)
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
 run_suite 1 "$@"

@@ -7,13 +7,10 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/examples/log-guests.sh
 . "$here/../examples/log-guests.sh"
-PATH=$root/build/selftests:$PATH
 
 # All lines have 10 bytes, so all records have the same size.
 lines() { seq -f "line %04g" "$1"; }
@@ -22,6 +19,11 @@ record_size=32
 tail_records=64
 tail_bytes=68
 record_0=4096
+
+prepare() {
+	lines $records >"$work/text"
+	remote-log-make "$work/log" "$work/text" $records
+}
 
 # poke OFFSET BYTES: as printf writes them
 poke() {
@@ -185,9 +187,7 @@ checker_cases=(
 	more_records_than_the_text_has_lines_are_noticed
 	memory_without_a_log_is_noticed
 )
-# shellcheck disable=SC2034 # for run_suite
 smoke_cases=("${checker_cases[@]}" log_outlives_power_cuts_and_goes_on)
-# shellcheck disable=SC2034
 cases=(
 	"${smoke_cases[@]}"
 	initiator_that_loses_its_target_keeps_what_was_acknowledged
@@ -196,8 +196,4 @@ cases=(
 	demo_wants_a_number_of_records
 )
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
-lines $records >"$work/text"
-remote-log-make "$work/log" "$work/text" $records
 run_suite 2 "$@"

@@ -14,15 +14,11 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/examples/replicas/guests.sh
 . "$here/../examples/replicas/guests.sh"
-PATH=$root/build/selftests:$PATH
 
-seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 rounds_of_3=$((${LONG:-0} ? 100 : 5))
 rounds_of_5=$((${LONG:-0} ? 70 : 3))
 # Each with a log of its own: an NVDIMM holds that of some rounds, and captures grow, too.
@@ -219,7 +215,6 @@ rounds() {
 	local -i targets=$1 initiator=0 round
 	local -a addresses=() devices=() target=() ears=() down=() program
 	local running='' said
-	work=$(mktemp -d)
 	set_up "$3" broken-replicas "$4" "$3"
 	start_targets
 	for ((round = 1; round <= $2; round++)); do
@@ -233,7 +228,6 @@ half_a_line() {
 	local -i targets=3 initiator=0 round=0
 	local -a addresses=() devices=() target=() ears=() down=() program
 	local running='' said
-	work=$(mktemp -d)
 	set_up 1 remote-log-replicate
 	start_targets
 	records=20 start_initiator
@@ -251,7 +245,6 @@ longer_copy() {
 	local -i targets=3 initiator=0 round=0
 	local -a addresses=() devices=() target=() ears=() down=() program
 	local running='' said
-	work=$(mktemp -d)
 	set_up 1 broken-replicas "$1" 0
 	start_targets
 	start_initiator
@@ -279,7 +272,6 @@ minority() {
 	local -i targets=3 initiator=0 round=0 late=0
 	local -a addresses=() devices=() target=() ears=() down=() program
 	local running='' said line
-	work=$(mktemp -d)
 	set_up 1 broken-replicas none 0
 	start_targets
 	start_initiator
@@ -364,7 +356,7 @@ in_guest() {
 	for ((i = 0; i < $1; i++)); do
 		nvdimms+=(--pmem 16M)
 	done
-	"$root/qemu-scripts/rxe-vm" run --name replicas --timeout "$2" "${nvdimms[@]}" -- "$0" "${@:3}"
+	"$root/qemu-scripts/rxe-vm" run --name replicas --timeout "$2" "${nvdimms[@]}" -- "$0" --do "${@:3}"
 }
 
 # guest_rounds TARGETS ROUNDS SEED MISTAKE
@@ -381,7 +373,7 @@ power_cuts() {
 	local said
 	rm -f "$work"/nvdimm?
 	said=$(replicas_group replicas 3 "$1" "$serve_replica" \
-		"$(printf '%q group_rounds 3 %q %q %q' "$0" "$rounds_of_group" "$1" "$work")" 2>&1) || fail "$said"
+		"$(printf '%q --do group_rounds 3 %q %q %q' "$0" "$rounds_of_group" "$1" "$work")" 2>&1) || fail "$said"
 	sed -n 's/^rxe-vm: \(server.*the power failure took\)/# \1/; /^# /p' <<<"$said"
 	said=$(replicas_check replicas 3 2>&1) || fail "$said"
 	sed -n 's/^\(.*acknowledged records: \)/# \1/p' <<<"$said"
@@ -424,7 +416,6 @@ demo_goes_through_two_power_cuts() {
 	grep -q "^ *5  power failures" <<<"$said" || fail "not the power of two targets, and then of all three, was cut"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	nothing_acknowledged_is_missing_with_3_targets
 	nothing_acknowledged_is_missing_with_5_targets
@@ -437,14 +428,6 @@ cases=(
 	a_longer_copy_of_an_older_epoch_is_cut
 	who_takes_the_longest_copy_is_caught
 )
-# shellcheck disable=SC2034 # for run_suite
 long_cases=(demo_goes_through_two_power_cuts)
 
-case ${1-} in
-# In a guest; and for who wants other rounds: guest_rounds TARGETS ROUNDS SEED MISTAKE.
-rounds | minority | half_a_line | longer_copy | group_rounds | guest_rounds) "$@" ;;
-*)
-	work=$(mktemp -d -p "$RXE_OUT")
-	trap 'rm -r "$work"' EXIT
-	run_suite 1 "$@" ;;
-esac
+run_suite 1 "$@"

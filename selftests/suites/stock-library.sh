@@ -9,12 +9,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 stock=$root/build/stock/${rdma_core_folder#build/}
 
 want_stock_library() {
@@ -131,7 +127,6 @@ they_run_on_a_stock_kernel() {
 	run_examples --kernel "$STOCK_KERNEL"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	debian_13_compiles_them_without_a_warning
 	debian_unstable_compiles_them_without_a_warning
@@ -141,6 +136,4 @@ cases=(
 	they_run_on_a_stock_kernel
 )
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
 run_suite 2 "$@"

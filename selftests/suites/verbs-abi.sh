@@ -7,13 +7,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 build=$root/$rdma_core_folder
 tree=$build/src
@@ -26,8 +21,9 @@ make_program() {
 		"$here"/../verbs/verbs-{abi,end}.c -L "$build/lib" -libverbs
 }
 
-make_programs() {
+prepare() {
 	local file
+	export LD_LIBRARY_PATH=$build/lib
 	mkdir "$work/base" "$work/series"
 	cp -rL "$build/include" "$work/base"
 	while read -r file; do
@@ -80,7 +76,6 @@ new_program_runs_with_the_base() {
 	grep -qxF "ibv_wr_flush(): yes" "$work"/series.* || fail "no FLUSH was posted"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	structs_have_not_moved
 	exported_symbols_are_the_same
@@ -90,8 +85,4 @@ cases=(
 	new_program_runs_with_the_base
 )
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
-export LD_LIBRARY_PATH=$build/lib
-[[ -e ${1-} ]] || make_programs
 run_suite 2 "$@"

@@ -1,32 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck disable=SC2016,SC2317 # for the guest's shell; the functions are called by name
+# shellcheck disable=SC2016 # for the guest's shell
 #
-# verbs-api.sh [--smoke] [--kernel IMAGE]
-# The API tests, verbs-api, in one guest and in two: KTAP, a line for each case.  On a kernel without
-# FLUSH and ATOMIC WRITE they test that it is said so.  With LONG=1 once more with libraries that are built anew, with
-# the compiler's sanitizers.
+# The API tests, verbs-api, in one guest and in two.  On a kernel without FLUSH and ATOMIC WRITE they test that it says
+# so.
+#
+#	--kernel IMAGE	another kernel
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
+# shellcheck source=selftests/ktap.sh
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-places=(one_guest one_guest_without_persistent_memory two_guests by_rdma_cm valgrind_finds_nothing)
-((!${LONG:-0})) || places+=(sanitizers_find_nothing)
 kernel=()
-while (($#)); do
-	case $1 in
-	--smoke) places=(one_guest) ;;
-	--kernel) kernel=(--kernel "${2:?--kernel needs an image}"); shift ;;
-	*) echo "verbs-api.sh: error: unknown option $1" >&2; exit 2 ;;
-	esac
-	shift
-done
+option() {
+	[[ $1 == --kernel ]] || return
+	kernel=(--kernel "${2:?--kernel needs an image}") words=2
+}
 
-vm() { "$root/qemu-scripts/rxe-vm" "$1" --name verbs-api "${kernel[@]}" "${@:2}"; }
+vm() { nested "$root/qemu-scripts/rxe-vm" "$1" --name verbs-api "${kernel[@]}" "${@:2}"; }
 
 # one MEMORY [WRAPPER]: both ends in one guest; the target's memory, what verbs-api runs under
 one() {
@@ -48,12 +40,12 @@ by_rdma_cm() { vm run -- bash -c 'cm-depth $RXE_ADDR'; }
 
 # Errors of memory on the paths of the libraries that the cases take.
 valgrind_finds_nothing() {
-	type -P valgrind >/dev/null || { echo "1..0 # SKIP no valgrind: install the package"; return; }
+	type -P valgrind >/dev/null || { echo "no valgrind: install the package"; exit 4; }
 	one /dev/dax0.0 "valgrind -q --error-exitcode=99"
 }
 
-# What is undefined, too; but memcpy() of nothing from NULL, as in the base, does no harm.  The programs free nothing
-# before they end.
+# On libraries that are built anew, with the compiler's sanitizers.  What is undefined counts, too; but memcpy() of
+# nothing from NULL, as in the base, does no harm.  The programs free nothing before they end.
 sanitizers_find_nothing() {
 	local out=$root/build/sanitized/${rdma_core_folder##*/}
 	local flags='-fsanitize=address,undefined -fno-sanitize=nonnull-attribute -fno-sanitize-recover=all'
@@ -64,23 +56,13 @@ sanitizers_find_nothing() {
 			make -C "$root/selftests" CC="gcc $flags" OUTPUT="$out/selftests" RDMA_CORE="$out" \
 				KSELFTEST="$root/build/${BASE:-v6.1}/src/tools/testing/selftests" \
 				"$out/selftests/verbs-api" "$out/selftests/verbs-api-target"
-	} >"$out/log" 2>&1 || { tail -n 25 "$out/log" >&2; return 1; }
+	} >"$out/log" 2>&1 || { tail -n 25 "$out/log"; return 1; }
 	# In this guest the programs come first that are sanitized, too.
 	vm run --pmem 64M --rdma-core "$out" -- bash -o pipefail -c "export ASAN_OPTIONS=detect_leaks=0 PATH=$out/selftests:\$PATH
 		verbs-api-target \$RXE_ADDR /dev/dax0.0 | { read -r _ && verbs-api \$RXE_ADDR; }"
 }
 
-status=0
-echo "KTAP version 1"
-echo "1..${#places[@]}"
-for ((n = 1; n <= ${#places[@]}; n++)); do
-	title=${places[n - 1]//_/ }
-	echo "    # Subtest: $title"
-	if "${places[n - 1]}" 2> >(sed 's/^/# /') | sed 's/^/    /'; then
-		echo "ok $n $title"
-	else
-		status=1
-		echo "not ok $n $title"
-	fi
-done
-exit $status
+cases=(one_guest one_guest_without_persistent_memory two_guests by_rdma_cm valgrind_finds_nothing)
+long_cases=(sanitizers_find_nothing)
+smoke_cases=(one_guest)
+run_suite 1 "$@"

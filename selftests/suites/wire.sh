@@ -7,13 +7,8 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
-# shellcheck source=qemu-scripts/run-folder.sh
-. "$root/qemu-scripts/run-folder.sh"
-PATH=$root/build/selftests:$PATH
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 vectors=$here/data/roce-vectors.txt
 # One publish() for each record and one that makes the log: WRITE, FLUSH, ATOMIC WRITE, FLUSH.
@@ -24,7 +19,8 @@ posts=$((records + 1))
 write=10 response=16 flush=28 atomic_write=29
 
 # One pair runs, before the cases, each of which looks at its captures.
-run_pair() {
+prepare() {
+	[[ -z ${WIRE_FOLDER-} ]] || return 0
 	WIRE_FOLDER=$(make_run_folder "$RXE_OUT" wire)
 	export WIRE_FOLDER
 	seq -f "line %g" $records >"$WIRE_FOLDER/text"
@@ -164,7 +160,6 @@ each_is_answered_by_an_empty_response() {
 	[[ -n $asked && $asked == "$answered" ]] || fail "$(diff <(echo "$asked") <(echo "$answered"))"
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	the_pair_runs
 	icrc_agrees_with_known_packets
@@ -182,7 +177,4 @@ cases=(
 	each_is_answered_by_an_empty_response
 )
 
-work=$(mktemp -d)
-trap 'rm -r "$work"' EXIT
-[[ -n ${WIRE_FOLDER-} ]] || run_pair
 run_suite 2 "$@"

@@ -17,26 +17,22 @@
 
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "$0")")
-root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/ktap.sh
-. "$here/../ktap.sh"
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/examples/log-guests.sh
 . "$here/../examples/log-guests.sh"
-# shellcheck source=qemu-scripts/kernel-variant.sh
-. "$root/qemu-scripts/kernel-variant.sh"
-PATH=$root/build/selftests:$PATH
 
-[[ -e $root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_pmem.c ]] || {
-	echo "1..0 # SKIP the oracle follows stores through the cache, which this driver does not make"
-	exit
-}
 operations=$((${LONG:-0} ? 20000 : 1500))
 initiators=4
 # Images in a run, and runs.
 images=100
 runs=$((${LONG:-0} ? 10 : 1))
-seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+
+prepare() {
+	[[ -e $root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_pmem.c ]] ||
+		skip_all "the oracle follows stores through the cache, which this driver does not make"
+	drains >"$work/drains"
+}
 
 # The SFENCE instructions that the driver executes: a symbol of the same object that no other has, and how far behind
 # it.  (Names of static functions may be others', too: printk has a copy_data().)
@@ -94,10 +90,10 @@ stores_of_every_shape_by_every_path_leave_the_caches() {
 	oracle=$(load_oracle)
 	target=$("$here/../modules/kernel-module" kernel_target)
 	read -r offset size < <(store-paths --region)
-	"$root/qemu-scripts/rxe-vm" run --name store-paths --pmem 32M -- sh -c "
+	nested "$root/qemu-scripts/rxe-vm" run --name store-paths --pmem 32M -- sh -c "
 		$oracle || exit
 		insmod $target start=\$((\$(cat $dax/resource) + $offset)) size=$size || exit
-		exec store-paths /dev/dax0.0" | sed 's/^/    /'
+		exec store-paths /dev/dax0.0"
 }
 
 ##############################################################################
@@ -185,20 +181,15 @@ the_log_bears_every_crash() {
 	done
 }
 
-# shellcheck disable=SC2034 # for run_suite
 cases=(
 	stores_of_every_shape_by_every_path_leave_the_caches
 	no_acknowledged_store_is_left_in_a_cache
 	nor_of_several_connections
 	the_log_bears_every_crash
 )
-# shellcheck disable=SC2034 # for run_suite
 long_cases=(
 	nor_in_that_of_another_cpu
 	nor_over_ipv6
 )
 
-work=$(mktemp -d -p "$RXE_OUT")
-trap 'rm -r "$work"' EXIT
-drains >"$work/drains"
 run_suite 1 "$@"
