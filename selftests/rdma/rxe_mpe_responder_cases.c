@@ -713,6 +713,18 @@ static void finish_uc_with_srq(struct __test_metadata *_metadata, struct rig *ri
 	EXPECT_EQ(0, ibv_destroy_srq(srq));
 }
 
+/* A message has ended with its receive. */
+static void takes_next_message(struct __test_metadata *_metadata, struct rig *rig,
+			       struct ibv_srq *srq)
+{
+	struct ibv_wc wc;
+
+	post_shared_receive(_metadata, rig, srq);
+	send_uc(rig, ROCE_RC_SEND_ONLY, 0, MTU);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+}
+
 CASE(shared_receives, uc_after_a_wrong_length, "1 payload",
      "a UC message goes on after a packet of a wrong length: the kernel lives")
 {
@@ -724,6 +736,23 @@ CASE(shared_receives, uc_after_a_wrong_length, "1 payload",
 	send_uc(rig, ROCE_RC_SEND_MIDDLE, MTU, MTU / 2);
 	/* If that has ended the message, its receive is gone, and this one has none. */
 	send_uc(rig, ROCE_RC_SEND_MIDDLE, MTU, MTU);
+	finish_uc_with_srq(_metadata, rig, srq);
+}
+
+CASE(shared_receives, uc_next_after_a_wrong_length, "1 payload",
+     "a packet of a wrong length ends a UC message: the QP takes the next message")
+{
+	struct rig *rig = &self->rig;
+	struct ibv_srq *srq = uc_with_srq(_metadata, rig);
+	struct ibv_wc wc;
+
+	send_uc(rig, ROCE_RC_SEND_FIRST, 0, MTU);
+	rig->flow.psn = psn_add(rig->flow.psn, 1);
+	send_uc(rig, ROCE_RC_SEND_MIDDLE, MTU, MTU / 2);
+	if (!rxe_wait_wc(&rig->end, &wc, ANSWER_MS))
+		SKIP_CASE("this kernel takes a UC packet of any length");
+	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
+	takes_next_message(_metadata, rig, srq);
 	finish_uc_with_srq(_metadata, rig, srq);
 }
 
@@ -746,10 +775,7 @@ CASE(shared_receives, uc_beyond_the_receive, "1 payload",
 	send_uc(rig, ROCE_RC_SEND_MIDDLE, 0, MTU);
 	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
 	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
-	post_shared_receive(_metadata, rig, srq);
-	send_uc(rig, ROCE_RC_SEND_ONLY, 0, MTU);
-	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
-	EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+	takes_next_message(_metadata, rig, srq);
 	finish_uc_with_srq(_metadata, rig, srq);
 }
 
