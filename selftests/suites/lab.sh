@@ -2,39 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016 # many words here are for the guest's shell
 #
-# Tests of the lab: rxe-vm's exit status, output and files say what happened in
-# the guests, above all when something went wrong.
+# Tests of the lab, of one guest and of pairs: rxe-vm's exit status, output and files say what happened in the guests,
+# above all when something went wrong.
 
 set -euo pipefail
 
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
+# shellcheck source=selftests/lab-runs.sh
+. "$here/../lab-runs.sh"
 # shellcheck source=qemu-scripts/time-scale.sh
 . "$root/qemu-scripts/time-scale.sh"
-
-# lab STATUS ARG...: runs rxe-vm and wants this exit status.  (The search for
-# leaks would take a debug kernel ten seconds each time, and is not at issue, if not $kmemleak is `on`.)
-# Its output is in $stdout and $stderr, the folder of the run in $run.
-lab() {
-	local want=$1 got=0
-	shift
-	"$root/qemu-scripts/rxe-vm" "$1" --name "lab-$case_name" --append "kmemleak=${kmemleak:-off}" "${@:2}" >"$work/stdout" 2>"$work/stderr" || got=$?
-	stdout=$(tr -d '\0' <"$work/stdout")
-	stderr=$(tr -d '\0' <"$work/stderr")
-	run=$(newest_run)
-	{ echo "rxe-vm $*"; echo "$stdout"; echo "$stderr"; } | cat -v | sed 's/^/| /'
-	((got == want)) || fail "exit status $got, not $want"
-}
-
-newest_run() {
-	# .N: another one in the same second
-	find "$RXE_OUT" -maxdepth 1 '(' -name "*-lab-$case_name" -o -name "*-lab-$case_name.[0-9]*" ')' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-
-}
-
-# says TEXT: rxe-vm's messages hold it.
-says() { [[ $stderr == *"$1"* ]] || fail "no '$1' in the messages"; }
-
-verdict_is() { [[ $(head -n 1 "$run/verdict") == "$1"* ]] || fail "verdict: $(<"$run/verdict"), not $1"; }
 
 # The pid of the QEMU that a rxe-vm runs, by its parent.
 qemu_of() { pgrep -P "$1" -f qemu-system; }
@@ -282,228 +260,6 @@ client_cuts_the_servers_power() {
 	verdict_is pass
 }
 
-group_knows_its_guests() {
-	lab 0 group --server 'hostname; echo "$RXE_NAME $RXE_ADDR $RXE_PEER_ADDRS"; rxe-ready' \
-		--server 'rping -s -C 2 && echo "$RXE_NAME $RXE_ADDR $RXE_PEER_ADDR"' \
-		--client 'rping -c -C 2 -a $(getent hosts server2 | cut -d " " -f 1) >/dev/null && echo "$RXE_ROLE $RXE_PEER_ADDRS"' \
-		--client 'hostname; echo "$RXE_NAME to stderr" >&2'
-	grep -qx 'client1: client 192.0.2.1 192.0.2.2' "$work/stdout" || fail "client1's addresses"
-	grep -qx 'client2: client2' "$work/stdout" || fail "client2's name"
-	says "server1: server1"
-	says "server1: server1 192.0.2.1 192.0.2.3 192.0.2.4"
-	says "server2: server2 192.0.2.2 192.0.2.3"
-	says "client2: client2 to stderr"
-	local guest file
-	for guest in server1 server2 client1 client2; do
-		for file in console env qemu stdout stderr; do
-			[[ -s $run/$guest.$file || $file == std* ]] || fail "no $guest.$file"
-		done
-	done
-	tshark -r "$run/server2.pcap" -Y 'ip.src == 192.0.2.3 && udp.dstport == 4791' 2>/dev/null | grep -q . ||
-		fail "no packet of client1 in server2.pcap"
-}
-
-each_guest_of_a_group_has_its_options() {
-	lab 0 group --mem 512M --server-mem 600M --server2-mem 700M --server2-pmem 32M --client-share "$work" \
-		--server 'rxe-ready' --server 'ls /dev/dax* && rxe-ready' --client "touch $work/shared && ! ls /dev/dax*"
-	[[ -e $work/shared ]] || fail "no share"
-	[[ $(grep -ho "'[0-9]*M," "$run"/{server1,server2,client1}.qemu) == $'\'600M,\n\'700M,\n\'512M,' ]] ||
-		fail "the memory: $(grep -o "'[0-9]*M," "$run"/*.qemu)"
-	[[ -e $run/server2.nvdimm0 && ! -e $run/server1.nvdimm0 ]] || fail "the NVDIMM of server2 is not there"
-}
-
-# Eight of them: what a busy machine of 2 CPUs takes is shown.
-eight_guests_reach_each_other() {
-	local -i start=$SECONDS
-	local ping='for n in 1 2 3 4; do rping -c -C 2 -a $(getent hosts server$n | cut -d " " -f 1) || exit; done; echo reached'
-	local all=() n
-	for n in 1 2 3 4; do
-		all+=(--server 'exec rping -s -P -C 2' --client "$ping")
-	done
-	lab 0 group --stop-server "${all[@]}"
-	(($(grep -c 'reached$' "$work/stdout") == 4)) || fail "not all were reached"
-	echo "# eight guests: $((SECONDS - start)) s"
-}
-
-two_groups_run_at_once() {
-	local first status=0
-	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name-first" --server 'rping -s -C 2' --server rxe-ready \
-		--client 'rping -c -C 2 -a $RXE_PEER_ADDR >/dev/null; echo $?' >"$work/first" 2>&1 &
-	first=$!
-	lab 0 group --server 'rping -s -C 2' --server rxe-ready --client 'rping -c -C 2 -a $RXE_PEER_ADDR'
-	wait "$first" || status=$?
-	((status == 0)) || fail "the other one: $status, $(<"$work/first")"
-}
-
-group_has_the_status_of_its_first_client_that_fails() {
-	lab 6 group --server 'rxe-ready; sleep 1000' --client 'sleep 2' --client 'exit 6'
-	verdict_is "fail: the command of client2 ended with status 6"
-	lab 1 group --timeout 60 --server 'rxe-ready' --server 'exit 3' --client true
-	verdict_is "fail: the command of server2 ended with status 3 before it was ready"
-	lab 1 group --timeout 40 --server 'rxe-ready' --server 'exec sleep 1000' --client true
-	says "server2 was not ready"
-	lab 5 group --server 'rxe-ready' --server 'echo WARNING >/sys/kernel/debug/provoke-crash/DIRECT; rxe-ready' --client true
-	says server2.console
-}
-
-# It boots on the same NVDIMM, runs its command again, and is ready when rxe-start-server ends.
-server_of_a_group_boots_again() {
-	local poke="import mmap,os; m = mmap.mmap(os.open('/dev/dax0.0', os.O_RDWR), 2 << 20)"
-	lab 0 group --kill-server --server-pmem 32M --server 'rxe-ready; exec sleep 1000' \
-		--server "python3 -c \"$poke; print('boot', m[4096]); m[4096] += 1\" && rxe-ready; exec sleep 1000" --client '
-		set -e
-		for round in 1 2; do
-			rxe-kill-server 2
-			rxe-start-server 2
-			busybox ping -c 1 -W 20 server2 >/dev/null
-		done
-		rxe-kill-server 2
-		busybox ping -c 1 -W 20 server1 >/dev/null'
-	[[ $(grep -o 'server2: boot .*' <<<"$stderr") == $'server2: boot 0\nserver2: boot 1\nserver2: boot 2' ]] ||
-		fail "not three boots on one NVDIMM"
-	[[ -s $run/server2.console && -s $run/server2.2.console && -s $run/server2.3.pcap ]] ||
-		fail "not each boot has its files"
-}
-
-# A command that ends by itself leaves its guest on.
-server_that_has_ended_loses_its_power_too() {
-	lab 0 group --server rxe-ready --client '
-		busybox ping -c 1 -W 20 server1 && rxe-kill-server 1 && ! busybox ping -c 1 -W 2 server1 &&
-		rxe-start-server 1 && busybox ping -c 1 -W 20 server1'
-	verdict_is pass
-	[[ -s $run/server1.2.console ]] || fail "no second boot"
-}
-
-server_that_fails_when_it_boots_again_fails() {
-	lab 1 group --server-share "$work" --server "mkdir $work/first && rxe-ready && exec sleep 1000" \
-		--client 'rxe-kill-server 1 && rxe-start-server 1'
-	verdict_is "fail: the command of server1 ended with status 1 before it was ready"
-	[[ -s $run/server1.2.console ]] || fail "no second boot"
-}
-
-# The client asks for the server as rxe-start-server does, and does not wait.
-server_that_boots_again_for_nobody_goes() {
-	lab 0 group --timeout 60 --server 'rxe-ready; exec sleep 1000' --client 'rxe-kill-server 1
-		echo "start-server 1" >/run/rxe-vm/events'
-	lab 0 group --timeout 60 --stop-server --server 'rxe-ready; exec sleep 1000' --client 'rxe-kill-server 1
-		echo "start-server 1" >/run/rxe-vm/events'
-}
-
-# Of each boot, what a power failure takes.
-powers_of_a_group_fail() {
-	local append='remote-log-append $(getent hosts server2 | cut -d " " -f 1)'
-	lab 0 group --kill-server=lose:5 --server-pmem 32M --client-share "$work" \
-		--server 'exec remote-log-target "$RXE_ADDR" /dev/dax0.0' --server 'exec remote-log-target "$RXE_ADDR" /dev/dax0.0' \
-		--client "$append /etc/services 20 $work/acknowledged && rxe-kill-server 2 && rxe-start-server 2 &&
-			$append /etc/services 20 $work/acknowledged"
-	[[ $stdout == *"the log holds 20 records"* ]] || fail "server2's log is gone"
-	(($(grep -c 'server2: the power failure took .* words' <<<"$stderr") == 2)) || fail "not two power failures of server2"
-	# The seeds are those of the boots, whichever ends first.
-	[[ $(grep -o 'server[12]: the power failure took\|(seed [0-9]*)' <<<"$stderr" | paste -d ' ' - - | sort -V) == \
-		$'server1: the power failure took (seed 5)\nserver2: the power failure took (seed 6)\nserver2: the power failure took (seed 14)' ]] ||
-		fail "the seeds of the power failures"
-}
-
-# A client that does not wait for rxe-start-server comes before the NVDIMM has been copied: here for sure, as the copy
-# waits for it.
-what_comes_before_the_copy_is_not_there_at_the_start() {
-	local append='remote-log-append "$RXE_PEER_ADDR" /etc/services 20'
-	mkdir "$work/bin"
-	cat >"$work/bin/cp" <<-END
-		#!/bin/sh
-		case \$* in
-		*.2.pmem0.start) timeout $((60 * scale)) sh -c 'until [ -e "$work/appended" ]; do sleep 0.1; done' ;;
-		esac
-		exec $(type -P cp) "\$@"
-	END
-	chmod +x "$work/bin/cp"
-	PATH=$work/bin:$PATH lab 0 group --kill-server=lose:5 --server-pmem 32M --client-share "$work" \
-		--server 'exec remote-log-target "$RXE_ADDR" /dev/dax0.0' \
-		--client "$append $work/acknowledged && rxe-kill-server 1 || exit
-			rxe-start-server 1 &
-			until $append $work/acknowledged; do sleep 0.2; done
-			touch $work/appended
-			wait \$!"
-	[[ -e $work/appended ]] || fail "the copy came first"
-	cmp "$run/server1.2.pmem0.boot" "$run/server1.2.pmem0.start" >"$work/differ" && fail "nothing came before the copy"
-	cat "$work/differ"
-	# The image is of the device, which begins behind 2 MiB; nothing but requests changes it.
-	"$root/qemu-scripts/crash-states" --cuts 0 "$run/server1.2.recording" -- \
-		sh -c 'cmp -i 0:2097152 "$IMAGE" "$1"' sh "$run/server1.2.pmem0.boot"
-}
-
-what_cannot_be_started_again_is_told() {
-	lab 0 group --server 'rxe-ready' --client '
-		rxe-start-server 1; echo "$?"
-		rxe-start-server 2; echo "$?"
-		rxe-kill-server x; echo "$?"
-		rxe-kill-server 1; rxe-kill-server 1; echo "$?"
-		rxe-start-server 1 & rxe-start-server 1; wait'
-	[[ $stdout == $'2\n2\n2\n0' ]] || fail "statuses: $stdout"
-	says "rxe-start-server: server1 has its power: rxe-kill-server 1 comes first"
-	says "rxe-start-server: '2': say 1 to 1"
-	says "rxe-kill-server: 'x': say 1 to 1"
-	# The one or the other.
-	says "rxe-start-server: another one waits for server 1"
-	lab 0 pair --server rxe-ready --client '! rxe-start-server 1'
-	says "this is not a client of a group"
-}
-
-# Without its network a group is lost, not hanging.
-group_without_its_network_is_lost() {
-	local pid status=0
-	mkfifo "$work/pipe"
-	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name" --server rxe-ready --client 'echo started; exec sleep 1000' >"$work/pipe" 2>"$work/stderr" &
-	pid=$!
-	read -r <"$work/pipe"
-	kill -KILL "$(pgrep -P "$pid" -f rxe-segment)"
-	wait "$pid" || status=$?
-	((status == 3)) || fail "exit status $status, not 3"
-	run=$(newest_run)
-	verdict_is "lost: the network of the group ended"
-}
-
-# on_terminal TEXT ARG...: rxe-vm on a terminal of its own, where TEXT is typed; what is shown.
-on_terminal() {
-	local typed=$1
-	shift
-	printf %s "$typed" >"$work/typed"
-	# It does not end, as nobody goes away.
-	timeout 600 script -qec "$(printf '%q ' "$root/qemu-scripts/rxe-vm" "$@")" /dev/null \
-		< <(exec tail -c +1 -f "$work/typed") | tr -d '\r' || true
-}
-
-shell_is_attached_to_a_guest_that_runs() {
-	local pid said status=0
-	type -P script >/dev/null || { echo "there is no script (util-linux)"; exit 4; }
-	mkfifo "$work/pipe"
-	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name" --server rxe-ready --client 'echo started; until [ -e /tmp/attached ]; do sleep 0.1; done' \
-		--client 'sleep 1' >"$work/pipe" 2>"$work/stderr" &
-	pid=$!
-	read -r <"$work/pipe"
-	run=$(newest_run)
-	"$root/qemu-scripts/rxe-vm" attach "$run/" </dev/null 2>"$work/message" && fail "it attaches to none of three"
-	grep "which one? rxe-vm attach GUEST, one of: client1" "$work/message"
-	"$root/qemu-scripts/rxe-vm" attach "$run/client9" </dev/null 2>"$work/message" && fail "it attaches to none"
-	grep "no guest 'client9' runs in" "$work/message"
-	"$root/qemu-scripts/rxe-vm" attach "$run/client1" </dev/null 2>"$work/message" && fail "it attaches to no terminal"
-	grep "wants a terminal" "$work/message"
-	mkfifo "$run/client1.shell.end"
-	said=$(on_terminal '' attach "$run/client1")
-	rm "$run/client1.shell.end"
-	[[ $said == *"someone is attached to 'client1' already"* ]] || fail "it attaches twice: $said"
-	said=$(on_terminal $'echo "<$RXE_NAME $RXE_ROLE>"; touch /tmp/attached\nexit\n' attach "$run/client1")
-	echo "$said"
-	[[ $said == *"<client1 client>"* ]] || fail "no shell of client1"
-	wait "$pid" || status=$?
-	((status == 0)) || fail "the group ended with $status: $(<"$work/stderr")"
-	"$root/qemu-scripts/rxe-vm" attach "$run/client1" 2>"$work/message" && fail "it attaches to a run that is over"
-	grep "no guest runs in" "$work/message"
-	mkfifo "$run/client1."{control,shell}.in
-	"$root/qemu-scripts/rxe-vm" attach "$run/client1" 2>"$work/message" && fail "it attaches to a run that was killed"
-	grep "'client1' of .* runs no more: its rxe-vm was killed" "$work/message"
-}
-
 shell_is_one_side_of_a_pair() {
 	local said
 	type -P script >/dev/null || { echo "there is no script (util-linux)"; exit 4; }
@@ -570,104 +326,6 @@ two_labs_run_at_once() {
 	local status=0
 	wait "$first" || status=$?
 	((status == 8)) || fail "the other one ended with $status, not 8"
-}
-
-listed_results_are_as_listed() {
-	local want body got
-	cat >"$work/expected" <<-'END'
-		# comment
-		skip this a.skip no hardware
-		fail this a.bug not mended yet
-		skip other b.skip no hardware
-	END
-	while IFS='|' read -r want body; do
-		got=$(printf '%b\n' "$body" | "$here/../ktap-count" -v suite=this -v expected="$work/expected") || true
-		echo "$body: $got"
-		[[ $got == "$want" ]] || fail "not: $want"
-	done <<-'END'
-		0 0 1|1..1\nok 1 a skip # SKIP
-		0 1 0|1..1\nok 1 b skip # SKIP
-		0 0 1|1..1\nnot ok 1 a bug
-		0 1 0|1..1\nnot ok 1 a bug # took the guest down
-		0 1 0|1..1\nok 1 a bug
-		0 1 0|1..1\nnot ok 1 b
-		0 0 1|1..1\n  1..1\n  not ok 1 a bug\nnot ok 1 parent
-	END
-	echo "skip this a.skip" >"$work/expected"
-	got=$(echo 1..1 | "$here/../ktap-count" -v expected="$work/expected" 2>&1) && fail "a line without a reason passes"
-	[[ $got == *"no reason"* ]] || fail "it says: $got"
-}
-
-a_suite_that_passes_results_on_judges_them() {
-	judged printf '1..1\nok 1 a\n' || fail "a result that passed"
-	! judged printf '1..1\nnot ok 1 a\n' || fail "a failed result passes"
-	! judged printf '1..2\nok 1 a\n' || fail "a missing result passes"
-	! judged sh -c 'echo 1..1; echo ok 1 a; exit 3' || fail "a failed command passes"
-}
-
-# A line of a kernel's log, behind + if it tells of trouble, behind - if it does not.
-splats_are_found() {
-	local kind line
-	grep '^[+-] ' "$here/data/kernel-lines" >"$work/lines"
-	while read -r kind line; do
-		printf '%s\n' "$line" >"$work/console"
-		if "$root/qemu-scripts/find-splats" "$work/console" >/dev/null; then
-			[[ $kind == + ]] || fail "taken for trouble: $line"
-		else
-			[[ $kind == - ]] || fail "not found: $line"
-		fi
-	done <"$work/lines"
-}
-
-wrong_usage_is_explained() {
-	local message
-	# ARG... | what the message says
-	while IFS='|' read -r arguments message; do
-		# shellcheck disable=SC2086 # words
-		lab 2 $arguments
-		says "rxe-vm: error: $message"
-	done <<-'END'
-		run|no command given
-		frob|no such thing as 'frob'
-		run --frob 1 -- true|unknown option --frob
-		run --mem 3X -- true|'3X' is not a size
-		run --pmem 17M -- true|--pmem 17M: the size must be a multiple of 16M
-		run --pmem /no/such -- true|--pmem /no/such: no such file
-		run --kernel /no/such -- true|--kernel /no/such: no such file
-		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
-		run --kernel /etc -- true|--kernel /etc: neither a kernel tree
-		kconfig|'--name': rxe-vm kconfig takes no options
-		run --qemu 'open -- true|--qemu 'open: a quote is not closed
-		run --delay 1 -- true|--delay 1: say for example
-		run --loss 1 -- true|--loss 1: say for example 1%
-		run --loss 101% -- true|--loss 101%: say for example 1%
-		run --kill-server -- true|--kill-server: there is no server
-		group --stop-server --client true|--stop-server: there is no server
-		group --kill-server=lose --no-capture --server-pmem 64M --server a --client b|--kill-server=lose looks at the capture
-		run --vlan 4095 -- true|--vlan 4095: a VLAN has a number
-		run --mtu 9 -- true|--mtu 9: a network card takes
-		run --ipv6 --mtu 600 -- true|--mtu 600: IPv6 wants 1280
-		run --rdma-core /etc -- true|--rdma-core /etc: no build of rdma-core is there
-		pair --server true|no command given: --client
-		run --server-mem 1G -- true|--server-mem: only rxe-vm pair and group
-		pair --server a --server b --client c|a pair has one --server and one --client
-		pair --server a --client b --server2-mem 1G|--server2-mem: there is no server2
-		pair --server a --client b --server-frob 1|unknown option --frob
-		group --server true|no command given: --client
-		group --server a --server a --server a --server a --server a --client b --client b --client b --client b|a group has up to 8 guests, not 9
-		group --pmem nvdimm:64M --server a --client b|--pmem nvdimm:64M: server1 and client1 cannot share an NVDIMM
-		group --kill-server=lose --server a --client b|--kill-server=lose wants an NVDIMM: --server1-pmem
-	END
-	BASE=v0 DEBUG=0 lab 2 run -- true
-	says 'run `make kernel BASE=v0`'
-	QEMU=no-such-qemu lab 2 run -- true
-	says "qemu-system-x86"
-	RDMA_CORE=v0 lab 2 run --kernel /etc/passwd -- true
-	says 'run `make rdma-core RDMA_CORE=v0`'
-	mkdir -p "$work/tree/arch/x86"
-	touch "$work/tree/arch/x86/Makefile"
-	lab 2 run --kernel "$work/tree" -- true
-	says "this tree is not built, there is no arch/x86/boot/bzImage"
 }
 
 # hide [PROGRAM]: all programs are in the folder $path, without this one.  Fails if it is in a folder that rxe-vm looks
@@ -829,64 +487,7 @@ no_root_is_needed() {
 	grep ACTIVE "$work/stdout"
 }
 
-broken_suites_are_failures() {
-	local want suite status
-	suite=$work/suite
-	echo "fail suite listed not mended yet" >"$work/expected"
-	while IFS='|' read -r want body; do
-		printf '#!/bin/sh\n%s\n' "$body" >"$suite"
-		chmod +x "$suite"
-		echo "suite: $body"
-		status=0
-		EXPECTED=$work/expected RXE_OUT=$work/out "$here/../run-tests" "$suite" >"$work/stdout" || status=$?
-		sed 's/^/| /' "$work/stdout"
-		[[ $(tail -n 1 "$work/stdout") == "$want" ]] || fail "not: $want"
-		[[ $status == 0 && $want == *" 0 failed, "* || $status == 1 && $want != *" 0 failed, "* ]] ||
-			fail "status $status"
-	done <<-'END'
-		1 passed, 0 failed, 0 skipped|echo 1..1; echo ok 1 fine
-		0 passed, 1 failed, 0 skipped|true
-		1 passed, 1 failed, 0 skipped|echo 1..2; echo ok 1 fine; kill -KILL $$
-		1 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 fine; exit 1
-		0 passed, 2 failed, 0 skipped|echo 1..2; echo ok 1 a '# SKIP x'; echo not ok 2 b; exit 1
-		1 passed, 2 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo '  not ok 2 b'; echo ok 1 parent
-		0 passed, 1 failed, 0 skipped|echo 1..0
-		0 passed, 1 failed, 0 skipped|echo '1..0 # SKIP no such thing'
-		0 passed, 1 failed, 0 skipped|echo 1..1; echo not ok 1 a '# SKIP x'
-		0 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 a '# SKIP x'
-		2 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 a; echo ok 2 b
-		2 passed, 1 failed, 0 skipped|echo 1..2; echo ok 1 a; echo ok 1 a
-		1 passed, 1 failed, 0 skipped|echo 1..1; echo 1..1; echo ok 1 a
-		1 passed, 1 failed, 0 skipped|echo ok 1 a
-		1 passed, 1 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo not ok 1 parent
-		0 passed, 0 failed, 1 skipped|echo 1..1; echo not ok 1 listed; exit 1
-		0 passed, 1 failed, 1 skipped|echo 1..1; echo not ok 1 listed; exit 5
-		0 passed, 1 failed, 1 skipped|echo 1..1; echo '  1..1'; echo '  not ok 1 listed'; echo not ok 1 parent; exit 5
-	END
-	status=0
-	"$here/../run-tests" typo >"$work/stdout" 2>&1 || status=$?
-	[[ $status == 2 && $(<"$work/stdout") == *typo* ]] || fail "a suite that is not there: status $status: $(<"$work/stdout")"
-}
-
-# `make clean`, in another folder, with a build of its own
-clean_keeps_trees() {
-	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
-	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2} "$work"
-	touch "$work"/build/{v6.1/{src/work,bzImage,lib/module},selftests/program,log}
-	make -s -C "$work" clean
-	diff <(cd "$work/build" && find . -mindepth 1 | sort) - <<-'END'
-		./v6.1
-		./v6.1/src
-		./v6.1/src/work
-	END
-}
-
 cases=(
-	broken_suites_are_failures
-	listed_results_are_as_listed
-	a_suite_that_passes_results_on_judges_them
-	splats_are_found
-	wrong_usage_is_explained
 	exit_status_is_passed_through
 	skip_is_told_from_failure
 	output_is_passed_through
@@ -901,19 +502,14 @@ cases=(
 	pair_waits_for_rdma_listen
 	nvdimm_outlives_a_power_cut
 	client_cuts_the_servers_power
-	group_knows_its_guests
-	server_of_a_group_boots_again
-	powers_of_a_group_fail
 	ipv6_is_all_there_is
 	vlan_and_mtu_are_those_of_the_link
 	link_is_late_and_loses
 	share_is_written
 	the_hosts_files_stay_as_they_are
 	what_the_kernel_lacks_is_named
-	clean_keeps_trees
 	no_root_is_needed
 )
-# What seldom tells more; some of it waits for deadlines.
 long_cases=(
 	what_the_host_lacks_is_named
 	words_and_folder_are_those_of_the_caller
@@ -931,17 +527,6 @@ long_cases=(
 	daemon_is_stopped
 	an_nvdimm_is_one_runs_at_a_time
 	missing_nvdimm_is_no_pass
-	each_guest_of_a_group_has_its_options
-	eight_guests_reach_each_other
-	two_groups_run_at_once
-	group_has_the_status_of_its_first_client_that_fails
-	server_that_has_ended_loses_its_power_too
-	server_that_fails_when_it_boots_again_fails
-	server_that_boots_again_for_nobody_goes
-	what_comes_before_the_copy_is_not_there_at_the_start
-	what_cannot_be_started_again_is_told
-	group_without_its_network_is_lost
-	shell_is_attached_to_a_guest_that_runs
 	shell_is_one_side_of_a_pair
 	words_for_qemu_may_be_quoted
 	two_labs_run_at_once
@@ -959,5 +544,4 @@ smoke_cases=(
 	warning_of_the_kernel_is_a_splat
 	pair_runs_programs_that_know_nothing_of_it
 )
-
 run_suite 2 "$@"

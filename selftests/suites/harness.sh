@@ -1,0 +1,211 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016 # many words here are for the guest's shell
+#
+# Tests of what judges the others: run-tests and ktap-count, the search for kernel warnings, the usage of rxe-vm,
+# `make clean`.  They boot no guest.
+
+set -euo pipefail
+
+# shellcheck source=selftests/ktap.sh
+. "$(dirname "$(readlink -f "$0")")/../ktap.sh"
+# shellcheck source=selftests/lab-runs.sh
+. "$here/../lab-runs.sh"
+
+listed_results_are_as_listed() {
+	local want body got
+	cat >"$work/expected" <<-'END'
+		# comment
+		skip this a.skip no hardware
+		fail this a.bug not mended yet
+		skip other b.skip no hardware
+	END
+	while IFS='|' read -r want body; do
+		got=$(printf '%b\n' "$body" | "$here/../ktap-count" -v suite=this -v expected="$work/expected") || true
+		echo "$body: $got"
+		[[ $got == "$want" ]] || fail "not: $want"
+	done <<-'END'
+		0 0 1|1..1\nok 1 a skip # SKIP
+		0 1 0|1..1\nok 1 b skip # SKIP
+		0 0 1|1..1\nnot ok 1 a bug
+		0 1 0|1..1\nnot ok 1 a bug # took the guest down
+		0 1 0|1..1\nok 1 a bug
+		0 1 0|1..1\nnot ok 1 b
+		0 0 1|1..1\n  1..1\n  not ok 1 a bug\nnot ok 1 parent
+	END
+	echo "skip this a.skip" >"$work/expected"
+	got=$(echo 1..1 | "$here/../ktap-count" -v expected="$work/expected" 2>&1) && fail "a line without a reason passes"
+	[[ $got == *"no reason"* ]] || fail "it says: $got"
+}
+
+a_suite_that_passes_results_on_judges_them() {
+	judged printf '1..1\nok 1 a\n' || fail "a result that passed"
+	! judged printf '1..1\nnot ok 1 a\n' || fail "a failed result passes"
+	! judged printf '1..2\nok 1 a\n' || fail "a missing result passes"
+	! judged sh -c 'echo 1..1; echo ok 1 a; exit 3' || fail "a failed command passes"
+}
+
+# A suite of four cases, asked in each way that ktap.sh describes
+a_suite_runs_what_it_is_asked_for() {
+	local want arguments said
+	mkdir "$work/out"
+	cat >"$work/suite" <<-END
+		#!/usr/bin/env bash
+		set -euo pipefail
+		. "$root/selftests/ktap.sh"
+		option() { [[ \$1 == --key ]] && words=2; }
+		passes() { nested printf '%s\n' "1..\$((\$# ? 1 : 2))" "ok 1 \${1:-first}" \${1-"ok 2 second"}; }
+		fails_inside() { nested printf '1..1\nnot ok 1 it\n'; }
+		skips() { echo "not here"; exit 4; }
+		takes_long() { fail "it is broken"; }
+		cases=(passes fails_inside skips) long_cases=(takes_long) smoke_cases=(passes)
+		run_suite 1 "\$@"
+	END
+	chmod +x "$work/suite"
+	while IFS='|' read -r arguments want; do
+		# shellcheck disable=SC2086 # words
+		said=$(RXE_OUT=$work/out "$work/suite" $arguments 2>&1 && echo 0 || echo "$?")
+		said=$(grep -v '^KTAP\|^# ' <<<"$said" | sed 's/^    /+/' | paste -sd ';')
+		[[ $said == "$want" ]] || fail "$arguments: $said"
+	done <<-'END'
+		--list|passes;fails_inside;skips;takes_long;0
+		--list --smoke|passes;0
+		--list *s_*|fails_inside;takes_long;0
+		--smoke|1..1;+1..2;+ok 1 first;+ok 2 second;ok 1 passes;0
+		--key word pass*/x|1..1;+1..1;+ok 1 x;ok 1 passes;0
+		skips takes_*|1..2;ok 1 skips # SKIP not here;not ok 2 takes long # status 1;1
+		fails*|1..1;+1..1;+not ok 1 it;not ok 1 fails inside # status 1;1
+		--do takes_long|it is broken;1
+		typo|suite: error: no case matches 'typo': choose of suite --list;2
+		--typo|suite: error: unknown option --typo;2
+	END
+	[[ -z $(ls "$work/out") ]] || fail "left: $(ls "$work/out")"
+}
+
+# A line of a kernel's log, behind + if it tells of trouble, behind - if it does not.
+splats_are_found() {
+	local kind line
+	grep '^[+-] ' "$here/data/kernel-lines" >"$work/lines"
+	while read -r kind line; do
+		printf '%s\n' "$line" >"$work/console"
+		if "$root/qemu-scripts/find-splats" "$work/console" >/dev/null; then
+			[[ $kind == + ]] || fail "taken for trouble: $line"
+		else
+			[[ $kind == - ]] || fail "not found: $line"
+		fi
+	done <"$work/lines"
+}
+
+wrong_usage_is_explained() {
+	local message
+	# ARG... | what the message says
+	while IFS='|' read -r arguments message; do
+		# shellcheck disable=SC2086 # words
+		lab 2 $arguments
+		says "rxe-vm: error: $message"
+	done <<-'END'
+		run|no command given
+		frob|no such thing as 'frob'
+		run --frob 1 -- true|unknown option --frob
+		run --mem 3X -- true|'3X' is not a size
+		run --pmem 17M -- true|--pmem 17M: the size must be a multiple of 16M
+		run --pmem /no/such -- true|--pmem /no/such: no such file
+		run --kernel /no/such -- true|--kernel /no/such: no such file
+		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
+		run --kernel /etc -- true|--kernel /etc: neither a kernel tree
+		kconfig|'--name': rxe-vm kconfig takes no options
+		run --qemu 'open -- true|--qemu 'open: a quote is not closed
+		run --delay 1 -- true|--delay 1: say for example
+		run --loss 1 -- true|--loss 1: say for example 1%
+		run --loss 101% -- true|--loss 101%: say for example 1%
+		run --kill-server -- true|--kill-server: there is no server
+		group --stop-server --client true|--stop-server: there is no server
+		group --kill-server=lose --no-capture --server-pmem 64M --server a --client b|--kill-server=lose looks at the capture
+		run --vlan 4095 -- true|--vlan 4095: a VLAN has a number
+		run --mtu 9 -- true|--mtu 9: a network card takes
+		run --ipv6 --mtu 600 -- true|--mtu 600: IPv6 wants 1280
+		run --rdma-core /etc -- true|--rdma-core /etc: no build of rdma-core is there
+		pair --server true|no command given: --client
+		run --server-mem 1G -- true|--server-mem: only rxe-vm pair and group
+		pair --server a --server b --client c|a pair has one --server and one --client
+		pair --server a --client b --server2-mem 1G|--server2-mem: there is no server2
+		pair --server a --client b --server-frob 1|unknown option --frob
+		group --server true|no command given: --client
+		group --server a --server a --server a --server a --server a --client b --client b --client b --client b|a group has up to 8 guests, not 9
+		group --pmem nvdimm:64M --server a --client b|--pmem nvdimm:64M: server1 and client1 cannot share an NVDIMM
+		group --kill-server=lose --server a --client b|--kill-server=lose wants an NVDIMM: --server1-pmem
+	END
+	BASE=v0 DEBUG=0 lab 2 run -- true
+	says 'run `make kernel BASE=v0`'
+	QEMU=no-such-qemu lab 2 run -- true
+	says "qemu-system-x86"
+	RDMA_CORE=v0 lab 2 run --kernel /etc/passwd -- true
+	says 'run `make rdma-core RDMA_CORE=v0`'
+	mkdir -p "$work/tree/arch/x86"
+	touch "$work/tree/arch/x86/Makefile"
+	lab 2 run --kernel "$work/tree" -- true
+	says "this tree is not built, there is no arch/x86/boot/bzImage"
+}
+
+broken_suites_are_failures() {
+	local want suite status
+	suite=$work/suite
+	echo "fail suite listed not mended yet" >"$work/expected"
+	while IFS='|' read -r want body; do
+		printf '#!/bin/sh\n%s\n' "$body" >"$suite"
+		chmod +x "$suite"
+		echo "suite: $body"
+		status=0
+		EXPECTED=$work/expected RXE_OUT=$work/out "$here/../run-tests" "$suite" >"$work/stdout" || status=$?
+		sed 's/^/| /' "$work/stdout"
+		[[ $(tail -n 1 "$work/stdout") == "$want" ]] || fail "not: $want"
+		[[ $status == 0 && $want == *" 0 failed, "* || $status == 1 && $want != *" 0 failed, "* ]] ||
+			fail "status $status"
+	done <<-'END'
+		1 passed, 0 failed, 0 skipped|echo 1..1; echo ok 1 fine
+		0 passed, 1 failed, 0 skipped|true
+		1 passed, 1 failed, 0 skipped|echo 1..2; echo ok 1 fine; kill -KILL $$
+		1 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 fine; exit 1
+		0 passed, 2 failed, 0 skipped|echo 1..2; echo ok 1 a '# SKIP x'; echo not ok 2 b; exit 1
+		1 passed, 2 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo '  not ok 2 b'; echo ok 1 parent
+		0 passed, 1 failed, 0 skipped|echo 1..0
+		0 passed, 1 failed, 0 skipped|echo '1..0 # SKIP no such thing'
+		0 passed, 1 failed, 0 skipped|echo 1..1; echo not ok 1 a '# SKIP x'
+		0 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 a '# SKIP x'
+		2 passed, 1 failed, 0 skipped|echo 1..1; echo ok 1 a; echo ok 2 b
+		2 passed, 1 failed, 0 skipped|echo 1..2; echo ok 1 a; echo ok 1 a
+		1 passed, 1 failed, 0 skipped|echo 1..1; echo 1..1; echo ok 1 a
+		1 passed, 1 failed, 0 skipped|echo ok 1 a
+		1 passed, 1 failed, 0 skipped|echo 1..1; echo '  1..2'; echo '  ok 1 a'; echo not ok 1 parent
+		0 passed, 0 failed, 1 skipped|echo 1..1; echo not ok 1 listed; exit 1
+		0 passed, 1 failed, 1 skipped|echo 1..1; echo not ok 1 listed; exit 5
+		0 passed, 1 failed, 1 skipped|echo 1..1; echo '  1..1'; echo '  not ok 1 listed'; echo not ok 1 parent; exit 5
+	END
+	status=0
+	"$here/../run-tests" typo >"$work/stdout" 2>&1 || status=$?
+	[[ $status == 2 && $(<"$work/stdout") == *typo* ]] || fail "a suite that is not there: status $status: $(<"$work/stdout")"
+}
+
+# `make clean`, in another folder, with a build of its own
+clean_keeps_trees() {
+	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
+	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2} "$work"
+	touch "$work"/build/{v6.1/{src/work,bzImage,lib/module},selftests/program,log}
+	make -s -C "$work" clean
+	diff <(cd "$work/build" && find . -mindepth 1 | sort) - <<-'END'
+		./v6.1
+		./v6.1/src
+		./v6.1/src/work
+	END
+}
+
+cases=(
+	broken_suites_are_failures
+	listed_results_are_as_listed
+	a_suite_that_passes_results_on_judges_them
+	a_suite_runs_what_it_is_asked_for
+	splats_are_found
+	wrong_usage_is_explained
+	clean_keeps_trees
+)
+run_suite 2 "$@"
