@@ -42,6 +42,16 @@ so_it_does_with_sanitizers() {
 	engine_passes "$work/sanitized/crash-test"
 }
 
+crash_test_runs_the_cases_that_are_named() {
+	local test=$root/build/crash/crash-test cases
+	"$test" 'run.psns_*' run.a_gap_is_an_error >"$work/out" || fail "$(<"$work/out")"
+	cases=$(sed -n 's/^ok [0-9]* //p' "$work/out" | sort | tr '\n' ' ')
+	[[ $cases == "run.a_gap_is_an_error run.psns_wrap " ]] || fail "it has run: $cases"
+	"$test" run.no_such_case >"$work/out" 2>&1 && fail "a name of no case passes"
+	"$test" --short '*_5000_records' >"$work/out" 2>&1 && fail "--short runs the long rings"
+	grep -q "no case of crash-test has such a name" "$work/out"
+}
+
 each_break_of_the_engine_is_noticed() {
 	local name pattern found
 	mutant_files=("$root"/qemu-scripts/crash/mutants/*)
@@ -52,8 +62,8 @@ each_break_of_the_engine_is_noticed() {
 		cp -r "$here"/../{rdma,verbs} "$work/tree/selftests"
 		mutant "$name" | patch -s -p1 -d "$work/tree/qemu-scripts/crash" || fail "$name does not apply"
 		build "$work/mutant" -O1 crash-test
-		"$work/mutant/crash-test" >"$work/out" 2>&1 || true
 		pattern=$(header Case "$name")
+		"$work/mutant/crash-test" "$pattern*" >"$work/out" 2>&1 || true
 		found=$(sed -n 's/^not ok [0-9]* //p' "$work/out" | first_of "${pattern:?"$name has no Case"}") ||
 			fail "$name: $pattern does not notice: $(<"$work/out")"
 		echo "# $name: $found"
@@ -433,6 +443,7 @@ a_lossy_power_cut_wants_an_nvdimm_that_stays() {
 
 cases=(
 	the_engine_follows_captures_made_by_hand
+	crash_test_runs_the_cases_that_are_named
 	the_length_of_a_run_hides_no_mistake
 	a_limit_gives_no_pass
 	the_result_does_not_depend_on_jobs
