@@ -62,6 +62,8 @@ static const char stall[] = "tc qdisc replace dev $rxe root tbf rate 80bit limit
 static const char choke[] = "tc qdisc replace dev $rxe root pfifo limit 0";
 static const char loss[] = "tc qdisc replace dev $rxe root netem loss 100%";
 static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
+static const char no_route[] = "ip route replace unreachable 2001:2::c612:2";
+static const char end_no_route[] = "ip route del unreachable 2001:2::c612:2 2>/dev/null || true";
 
 /*
  * What the kernel sends at once, 129 packets of a QP for example, waits here: more than its backlog
@@ -551,6 +553,16 @@ void peer_lose_all(void)
 void peer_end_stall(void)
 {
 	run(end_stall, "end the stall of the veth pair");
+}
+
+void peer_cut_route(void)
+{
+	run(no_route, "leave the kernel without a route to the peer");
+}
+
+void peer_restore_route(void)
+{
+	run(end_no_route, "give the kernel its route to the peer again");
 }
 
 unsigned int wait_scale(void)

@@ -139,6 +139,11 @@ void peer_lose_all(void);
 /* The end of all three. */
 void peer_end_stall(void);
 
+/* From now on the kernel has no route to the peer, if that is reached by IPv6. */
+void peer_cut_route(void);
+/* The end of that; it does no harm where there is a route. */
+void peer_restore_route(void);
+
 /* Of a clock that only goes on. */
 long long now_ms(void);
 

@@ -39,6 +39,23 @@ CASE(lost, on_its_way_out, "4 retransmission",
 	expect_successes(_metadata, client, 1);
 }
 
+CASE(lost, dropped_each_time, "4 retransmission",
+     "with two retries, each dropped by the link of the kernel itself: RETRY_EXC_ERR")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 2);
+	struct client *client = &self->client;
+	unsigned long long errors;
+
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	errors = rxe_counter("send_err");
+	peer_choke_link();
+	post(_metadata, client, variant->make());
+	expect_wc(_metadata, client, 1, IBV_WC_RETRY_EXC_ERR);
+	peer_end_stall();
+	EXPECT_EQ(errors + 3, rxe_counter("send_err"));
+}
+
 CASE(lost, among_others, "4 retransmission",
      "byte-identical, and so are its neighbours, WRITE, READ and Atomic")
 {

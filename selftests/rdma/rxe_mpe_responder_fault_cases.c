@@ -163,6 +163,7 @@ FIXTURE_SETUP(unsent)
 FIXTURE_TEARDOWN(unsent)
 {
 	peer_end_stall();
+	peer_restore_route();
 	rig_close(_metadata, &self->rig);
 }
 
@@ -201,27 +202,54 @@ static void expect_whole_answer(struct __test_metadata *_metadata, struct rig *r
 	expect_memory(_metadata, rig);
 }
 
+/* Send @rq.  Its answer, of which no packet is awaited. */
+static struct packet ask_unheard(struct rig *rig, struct packet *rq)
+{
+	__u32 packets = rq->opcode == ROCE_RC_READ_REQUEST ? (rq->dmalen + MTU - 1) / MTU : 1;
+	struct packet answer = { .psn = rig->flow.psn, .qpn = rig->flow.qp.peer_qpn };
+
+	if (packets == 1)
+		return ask(rig, &rig->flow, rq);
+	answer.msn = ++rig->flow.msn;
+	send_raw(&rig->flow, rq);
+	rig->flow.psn = psn_add(rig->flow.psn, packets);
+	return answer;
+}
+
 /* @rq comes while the kernel can send nothing.  Its answer, which did not get out. */
 static struct packet ask_in_vain(struct __test_metadata *_metadata, struct rig *rig,
 				 struct packet *rq)
 {
 	unsigned long long errors = rxe_counter("send_err");
-	__u32 packets = rq->opcode == ROCE_RC_READ_REQUEST ? (rq->dmalen + MTU - 1) / MTU : 1;
-	struct packet answer = { .psn = rig->flow.psn, .qpn = rig->flow.qp.peer_qpn };
+	struct packet answer;
 
 	peer_choke_link();
-	if (packets > 1) {
-		answer.msn = ++rig->flow.msn;
-		send_raw(&rig->flow, rq);
-		rig->flow.psn = psn_add(rig->flow.psn, packets);
-	} else {
-		answer = ask(rig, &rig->flow, rq);
-	}
+	answer = ask_unheard(rig, rq);
 	EXPECT_LT(errors, rxe_wait_counter("send_err", errors + 1, ANSWER_MS)) {
 		TH_LOG("the answer could be sent, so nothing is shown");
 	}
 	peer_end_stall();
 	return answer;
+}
+
+static void cut_route(struct __test_metadata *_metadata)
+{
+	if (!peer_link.ipv6)
+		SKIP_CASE("over IPv4 the kernel takes a peer without a route for a neighbour");
+	peer_cut_route();
+}
+
+/* The kernel expects the next request of the flow. */
+static void expect_psn_moved(struct __test_metadata *_metadata, struct rig *rig)
+{
+	const long long deadline = now_ms() + ANSWER_MS * wait_scale();
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
+
+	do {
+		ASSERT_EQ(0, ibv_query_qp(rig->flow.qp.qp, &attr, IBV_QP_RQ_PSN, &init_attr));
+	} while (attr.rq_psn != rig->flow.psn && now_ms() < deadline);
+	EXPECT_EQ(rig->flow.psn, attr.rq_psn);
 }
 
 static struct packet make_unsent(struct rig *rig, struct packet (*make)(struct rig *rig),
@@ -244,6 +272,22 @@ CASE(unsent, repeated, "4 duplicates",
 	send_again(&rq);
 	expect_whole_answer(_metadata, rig, &rq, &answer);
 	/* and once more, now as any duplicate */
+	send_again(&rq);
+	expect_whole_answer(_metadata, rig, &rq, &answer);
+	served(_metadata, rig, write_only(rig));
+	served(_metadata, rig, read_only(rig));
+}
+
+CASE(unsent, without_a_route, "4 duplicates",
+     "its answer has no route: it is answered when it comes again, executed once, no error")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = make_unsent(rig, variant->make, row_len(variant->read_len)), answer;
+
+	cut_route(_metadata);
+	answer = ask_unheard(rig, &rq);
+	expect_psn_moved(_metadata, rig);
+	peer_restore_route();
 	send_again(&rq);
 	expect_whole_answer(_metadata, rig, &rq, &answer);
 	served(_metadata, rig, write_only(rig));
@@ -426,6 +470,7 @@ FIXTURE_SETUP(huge_read)
 
 FIXTURE_TEARDOWN(huge_read)
 {
+	peer_restore_route();
 	close_long_region(_metadata, &self->rig, &self->region);
 }
 
@@ -440,5 +485,45 @@ CASE(huge_read, begins, "1 RETH",
 	/* The rest that was sent: while the peer waits for more, the kernel hands it over. */
 	while (peer_recv_frame(&frame, 20))
 		;
+	served(_metadata, rig, read_only(rig));
+}
+
+static struct packet huge_read(const struct long_region *region, __u32 len)
+{
+	return (struct packet) {
+		.opcode = ROCE_RC_READ_REQUEST, .ack_req = true,
+		.va = (uintptr_t)region->memory, .rkey = region->mr->rkey, .dmalen = len,
+	};
+}
+
+CASE(huge_read, longer_than_a_message, "1 RETH",
+     "a READ of 2^31 + 1 bytes: NAK Invalid Request (C9-94)")
+{
+	struct rig *rig = &self->rig;
+
+	refused(_metadata, rig, huge_read(&self->region, HUGE_READ + 1), ROCE_AETH_NAK_INVALID);
+}
+
+/*
+ * The PSN after it counts as one before it.  Without a route the answer ends at once, as if all of
+ * it was lost.
+ */
+CASE(huge_read, of_half_the_psns, "4 retransmission",
+     "2^31 bytes in packets of 256 bytes: the requests after it are no duplicates")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+	struct packet rq;
+
+	config.mtu = 256;
+	flow_reopen(rig, &config);
+	cut_route(_metadata);
+	rq = huge_read(&self->region, HUGE_READ);
+	send_raw(&rig->flow, &rq);
+	rig->flow.msn++;
+	rig->flow.psn = psn_add(rig->flow.psn, HUGE_READ / config.mtu);
+	expect_psn_moved(_metadata, rig);
+	peer_restore_route();
+	served(_metadata, rig, write_only(rig));
 	served(_metadata, rig, read_only(rig));
 }
