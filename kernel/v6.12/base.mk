@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0
+# Where the base of these topics comes from: Linux 6.12 as Debian 13 ships it, the newest version of its suites.
+LINUX_TYPE    := deb
+LINUX_SUITES  := trixie trixie-security
+LINUX_PACKAGE := linux-source-6.12
+LINUX_FILE    := linux-source-6.12_*_all.deb
+# A path that any tree of the right kind has.
+LINUX_HAS     := drivers/infiniband/sw/rxe
+# What the git tree takes on disk.
+LINUX_MIB     := 3000
