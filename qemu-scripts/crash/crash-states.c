@@ -7,6 +7,7 @@
  *	capture.c	the packets of a capture
  *	memory.c	what was registered
  *	history.c	what the target took, and did to its memory
+ *	hints.c		what is suspicious without a checker
  *	model.c		the states that are allowed
  *	sample.c	which of them are checked
  *	checker.c	images, and the checker's processes
@@ -27,6 +28,7 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "hints.h"
 #include "sample.h"
 
 /* No state fails, but not all that a pass stands for was checked.  3 is a lost guest of rxe-vm. */
@@ -47,7 +49,7 @@ static const char usage[] =
 "time of a run of `rxe-vm pair ... --server-pmem SIZE`.  RUN is the folder of the\n"
 "run, such as build/out/latest; of a group, a folder *.recording in it.  Runs\n"
 "CHECKER on many states, and explains those that CHECKER finds inconsistent.\n"
-"Without a CHECKER, shows what was recorded.\n"
+"Without a CHECKER, shows what was recorded, and hints at what is suspicious.\n"
 "\n"
 "CHECKER has in its environment\n"
 "  IMAGE     a file with the content of the target's device; it may write to it\n"
@@ -229,14 +231,13 @@ static void read_run(struct run *run, const struct options *o)
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
-	unsigned int persistent = 0, other = 0, reads = 0, changed = 0;
+	unsigned int persistent = 0, other = 0, reads = 0;
 	uint64_t uncovered = 0;
 
 	for (size_t i = 0; i < history->requests.n; i++) {
 		const struct request *request = &history->requests.v[i];
 
 		persistent += request->flush != 0;
-		changed += request->changed;
 		other += !strcmp(opcode_name(request->packet->opcode), "FLUSH") && !request->flush;
 	}
 	for (size_t u = 0; u < history->updates.n; u++)
@@ -255,14 +256,20 @@ static void count_requests(const struct run *run)
 		       other);
 	if (reads && uncovered)
 		printf("note: %u READs of persistent memory: a READ makes nothing durable\n", reads);
-	if (changed)
-		printf("note: %u packets were sent again with other bytes: the program changed its buffer before the completion.  The target may have taken either; the first are taken here\n",
-		       changed);
 	if (run->capture.broken)
 		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
 		       run->capture.broken);
 	if (run->capture.half_frame)
 		puts("note: the capture ends in the middle of a frame, as its guest was killed: this frame is left out");
+}
+
+static void show_hints(const struct run *run)
+{
+	hint_list hints = { };
+
+	hints_find(&run->history, &hints);
+	hints_print(&run->history, &hints, stdout);
+	free(hints.v);
 }
 
 /* Ranges of words, some of which are printed. */
@@ -822,6 +829,7 @@ int main(int argc, char **argv)
 	if (o.replay)
 		return replay(&run, &o);
 	count_requests(&run);
+	show_hints(&run);
 	unexplained = check_end(&run);
 	if (!o.checker)
 		return 0;

@@ -24,6 +24,7 @@
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "checker.h"
 #include "explain.h"
+#include "hints.h"
 #include "made.h"
 #include "ring.h"
 #include "sample.h"
@@ -522,8 +523,9 @@ TEST_F(run, a_repeat_with_other_bytes_is_noticed)
 	ack(2);
 	load(ORDER_SPEC);
 	EXPECT_EQ(2, history.requests.n);
-	EXPECT_EQ(false, history.requests.v[0].changed);
-	EXPECT_EQ(true, history.requests.v[1].changed);
+	EXPECT_EQ(NULL, history.requests.v[0].changed);
+	ASSERT_NE(NULL, history.requests.v[1].changed);
+	EXPECT_EQ(4, history.requests.v[1].changed->frame);
 }
 
 TEST_F(run, what_comes_out_of_order_is_not_received)
@@ -824,6 +826,213 @@ TEST_F(run, a_key_that_is_given_twice_is_an_error)
 {
 	bad_memory("region 0x101 0x101 0x1000 4096");
 	EXPECT_ERROR("the key 0x101 was given twice");
+}
+
+/******************************************************************************
+ * Hints
+ */
+
+/* All that is printed. */
+static const char *hints_text(void)
+{
+	hint_list hints = { };
+	static char *text;
+	size_t size;
+	FILE *file;
+
+	free(text);
+	file = open_memstream(&text, &size);
+	hints_find(&history, &hints);
+	hints_print(&history, &hints, file);
+	fclose(file);
+	free(hints.v);
+	return text;
+}
+
+#define EXPECT_HINT(wanted) do { \
+	const char *said = hints_text(); \
+	EXPECT_NE(NULL, strstr(said, wanted)) TH_LOG("%s", said); \
+} while (0)
+
+TEST_F(run, hints_say_nothing_of_a_record_and_its_tail)
+{
+	write_bytes(1, KEY, 64, 64, 1);
+	flush_as(2, KEY, 64, 64, DURABLE);
+	atomic_write(3, 0, 1);
+	flush(4, 0, 1);
+	response(4);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("", hints_text());
+}
+
+/* No FLUSH of the tail: the next tail replaces it. */
+TEST_F(run, hints_say_nothing_of_a_tail_that_the_next_replaces)
+{
+	atomic_write(1, 0, 1);
+	write_word(2, 1, 1);
+	flush(3, 1, 1);
+	atomic_write(4, 0, 2);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("", hints_text());
+}
+
+/* The word is as before, so that its loss changes nothing. */
+TEST_F(run, hints_say_nothing_of_a_store_that_changes_nothing)
+{
+	write_word(1, 1, 0);
+	atomic_write(2, 0, 1);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("", hints_text());
+}
+
+TEST_F(run, hints_name_a_store_that_no_flush_covers_before_an_atomic_write)
+{
+	write_bytes(1, KEY, 64, 64, 1);
+	write_word(2, 2, 1);
+	write_word(3, 3, 1);
+	flush(4, 3, 1);
+	atomic_write(5, 0, 1);
+	flush_as(6, KEY, 0, 128, DURABLE);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("hint: frame 5, ATOMIC WRITE psn 5 (0x0 to 0x8) of QP 17: no persistent FLUSH before it covers all of WRITE psn 1 (0x40 to 0x80), frame 1, nor of 1 other store\n  A power failure may leave the ATOMIC WRITE without the store.  If it relies on that, send a FLUSH between the two.\n",
+		     hints_text());
+}
+
+TEST_F(run, hints_name_a_flush_that_leaves_a_byte)
+{
+	write_bytes(1, KEY, 64, 16, 1);
+	flush_as(2, KEY, 64, 15, DURABLE);
+	atomic_write(3, 0, 1);
+	load(ORDER_SPEC);
+	EXPECT_HINT("covers all of WRITE psn 1 (0x40 to 0x50), frame 1\n");
+}
+
+TEST_F(run, hints_name_a_flush_that_covers_nothing)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	flush(3, 0, 1);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("hint: frame 3, FLUSH psn 3 (0x0 to 0x8) of QP 17: it covers nothing\n  No store of its QP lies wholly in its range, unless an earlier FLUSH covers that.\n",
+		     hints_text());
+}
+
+/* What the SEND stored, and where, is not known. */
+TEST_F(run, hints_say_nothing_of_a_flush_for_a_send)
+{
+	packet(true, ROCE_RC_SEND_ONLY, 1, "abcdefgh", 8);
+	flush(2, 0, 1);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("", hints_text());
+}
+
+TEST_F(run, hints_name_a_flush_before_its_write)
+{
+	flush(1, 0, 1);
+	write_word(2, 0, 1);
+	load(ORDER_SPEC);
+	EXPECT_HINT("hint: frame 1, FLUSH psn 1 (0x0 to 0x8) of QP 17: it covers nothing; WRITE psn 2 (0x0 to 0x8), frame 2, which it names, was sent after it");
+}
+
+TEST_F(run, hints_name_a_flush_of_another_qp)
+{
+	write_word(1, 0, 1);
+	use_qp(18, 34, 50001);
+	flush(100, 0, 1);
+	load(ORDER_SPEC);
+	EXPECT_HINT("hint: frame 2, FLUSH psn 100 (0x0 to 0x8) of QP 18: it covers nothing; WRITE psn 1 (0x0 to 0x8), frame 1, which it names, is of QP 17");
+}
+
+/* Its own QP has flushed it already. */
+TEST_F(run, hints_blame_no_other_qp_for_what_is_covered)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	use_qp(18, 34, 50001);
+	flush(100, 0, 1);
+	load(ORDER_SPEC);
+	EXPECT_HINT("hint: frame 3, FLUSH psn 100 (0x0 to 0x8) of QP 18: it covers nothing\n");
+}
+
+TEST_F(run, hints_name_a_repeat_with_other_bytes)
+{
+	write_word(1, 0, 1);
+	write_word(1, 0, 3);
+	load(ORDER_SPEC);
+	EXPECT_HINT("hint: frame 1, WRITE psn 1 (0x0 to 0x8) of QP 17: frame 2 sends it again with other bytes\n");
+}
+
+TEST_F(run, hints_name_two_qps_on_one_word)
+{
+	write_bytes(1, KEY, 0, 24, 1);
+	flush(2, 0, 3);
+	use_qp(18, 34, 50001);
+	write_word(100, 1, 2);
+	use_qp(17, 33, 50000);
+	response(2);
+	load(ORDER_SPEC);
+	EXPECT_HINT("hint: frame 3, WRITE psn 100 (0x8 to 0x10) of QP 18: WRITE psn 1 (0x0 to 0x18), frame 1, of QP 17 stored to the same word, 0x8, and no FLUSH");
+}
+
+/* The second may have waited for the answer. */
+TEST_F(run, hints_say_nothing_of_two_qps_after_each_other)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	response(2);
+	use_qp(18, 34, 50001);
+	write_word(100, 0, 2);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("", hints_text());
+}
+
+static void fetch_add(uint32_t psn)
+{
+	struct roce_atomic_eth add = { htobe64(VA), htobe32(KEY), htobe64(1), 0 };
+
+	packet(true, ROCE_RC_FETCH_ADD, psn, &add, sizeof(add));
+}
+
+TEST_F(run, hints_say_nothing_of_a_counter_of_two_qps)
+{
+	fetch_add(1);
+	use_qp(18, 34, 50001);
+	fetch_add(100);
+	load(ORDER_SPEC);
+	EXPECT_STREQ("", hints_text());
+}
+
+TEST_F(run, hints_show_some_of_each_kind)
+{
+	for (unsigned int i = 1; i <= 5; i++)
+		flush(i, i, 1);
+	load(ORDER_SPEC);
+	EXPECT_NE(NULL, strstr(hints_text(), "frame 3, FLUSH"));
+	EXPECT_EQ(NULL, strstr(hints_text(), "frame 4, FLUSH"));
+	EXPECT_HINT("hint: and 2 more like these\n");
+}
+
+/* Which hint tells of the mistakes of a ring; of the other mistakes it needs a checker. */
+TEST_F(run, hints_tell_the_right_rings_from_some_of_the_wrong_ones)
+{
+	static const struct {
+		const char *mode, *hint;
+	} rings[] = {
+		{ "right", NULL }, { "one-by-one", NULL }, { "loss", NULL },
+		{ "no-flush", "covers all of WRITE psn 1 " }, { "no-flush-once", "covers all of WRITE psn" },
+		{ "short-once", "covers all of WRITE psn" }, { "early-tail", "covers all of WRITE psn" },
+		{ "global", "covers all of WRITE psn 1 " }, { "flush-first", "was sent after it" },
+	};
+
+	for (size_t i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
+		begin(net.folder);
+		ASSERT_EQ(true, ring_make(rings[i].mode, 60));
+		load(ORDER_SPEC);
+		if (rings[i].hint)
+			EXPECT_HINT(rings[i].hint);
+		else
+			EXPECT_STREQ("", hints_text());
+	}
 }
 
 /******************************************************************************

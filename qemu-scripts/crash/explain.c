@@ -194,41 +194,9 @@ static const struct request *request_at(const struct model *model, uint32_t word
 	return &model->history->requests.v[*index];
 }
 
-/* Does the FLUSH @flush, whatever its placement and QP, hold all that the request did to the word? */
-static bool holds(const struct request *flush, uint64_t offset, uint8_t mask)
-{
-	uint64_t va, run, place;
-	uint8_t held = 0;
-
-	for (size_t i = 0; flush->region &&
-	     region_run(flush->region, flush->va, flush->length, i, &va, &run, &place); i++)
-		for (unsigned int b = 0; b < WORD; b++)
-			if (offset + b >= place && offset + b - place < run)
-				held |= 1 << b;
-	return !(mask & ~held);
-}
-
 static bool is_flush(const struct request *request)
 {
 	return request->packet->opcode == ROCE_RC_FLUSH;
-}
-
-/* The message that the packet is part of: what its FLUSH should have named. */
-static const char *request_text(const struct request *request)
-{
-	static char text[4][128];
-	static int next;
-	char *t = text[next++ % 4];
-	uint64_t va, run, place;
-	int n;
-
-	n = snprintf(t, sizeof(text[0]), "%s psn %u", opcode_name(request->packet->opcode),
-		     request->packet->psn);
-	if (request->region &&
-	    region_run(request->region, request->va, request->length, 0, &va, &run, &place))
-		snprintf(t + n, sizeof(text[0]) - n, " (0x%" PRIx64 " to 0x%" PRIx64 ")", place,
-			 place + run);
-	return t;
 }
 
 /* Do two ranges overlap? */
@@ -263,7 +231,7 @@ static enum culprit look_for_near_miss(const struct model *model, const struct r
 			found = CULPRIT_READ;
 		} else if (!is_flush(request)) {
 			continue;
-		} else if (holds(request, offset, mask)) {
+		} else if (request_holds(request, offset, mask)) {
 			/* A good one would have been found already. */
 			found = !request->flush ? CULPRIT_GLOBAL :
 				!same_qp ? CULPRIT_OTHER_QP : CULPRIT_NO_FLUSH;
@@ -332,7 +300,7 @@ static uint32_t find_flush_before(const struct model *model, uint32_t lost, uint
 
 	for (uint32_t i = lost; i--;)
 		if (requests[i].flow == requests[lost].flow)
-			return requests[i].flush && holds(&requests[i], offset, mask) ? i : NEVER;
+			return requests[i].flush && request_holds(&requests[i], offset, mask) ? i : NEVER;
 	return NEVER;
 }
 

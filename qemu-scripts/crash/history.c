@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <endian.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -549,7 +550,7 @@ static void compare_repeat(struct history *history, const struct responder *r,
 	if (request && request->psn == psn && request->packet->opcode == packet->opcode &&
 	    (request->packet->payload_length != packet->payload_length ||
 	     memcmp(request->packet->payload, packet->payload, packet->payload_length)))
-		request->changed = true;
+		request->changed = packet;
 }
 
 static void take_from_initiator(struct history *history, struct responder *r,
@@ -1178,4 +1179,34 @@ void history_needs_stores(const struct history *history)
 		     capture->path, capture->frames);
 	fail("%s: nothing to check: no request stored to persistent memory.  The target took %zu packets of requests.  Does it map /dev/%s, and register that?",
 	     capture->path, history->requests.n, history->memory->device);
+}
+
+bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask)
+{
+	uint64_t va, run, place;
+	uint8_t held = 0;
+
+	for (size_t i = 0; flush->region &&
+	     region_run(flush->region, flush->va, flush->length, i, &va, &run, &place); i++)
+		for (unsigned int b = 0; b < WORD; b++)
+			if (offset + b >= place && offset + b - place < run)
+				held |= 1 << b;
+	return !(mask & ~held);
+}
+
+const char *request_text(const struct request *request)
+{
+	static char text[4][128];
+	static int next;
+	char *t = text[next++ % 4];
+	uint64_t va, run, place;
+	int n;
+
+	n = snprintf(t, sizeof(text[0]), "%s psn %u", opcode_name(request->packet->opcode),
+		     request->packet->psn);
+	if (request->region &&
+	    region_run(request->region, request->va, request->length, 0, &va, &run, &place))
+		snprintf(t + n, sizeof(text[0]) - n, " (0x%" PRIx64 " to 0x%" PRIx64 ")", place,
+			 place + run);
+	return t;
 }

@@ -49,7 +49,7 @@ struct request {
 
 	uint32_t flushes_before;	/* persistent ones, of its QP */
 	uint32_t flush;			/* its number, if it is one; or 0 */
-	bool changed;			/* it was sent again with other bytes; the first count here */
+	const struct packet *changed;	/* the same, sent again with other bytes; the first count here */
 	uint32_t message;		/* the request that is the first packet of its message */
 	uint32_t first_update, updates;	/* what it did */
 	LIST(uint32_t) covers;		/* FLUSH: the updates that it makes durable */
@@ -141,5 +141,11 @@ static inline bool answered(const struct request *request, unsigned int frame)
 {
 	return request->answer && request->answer->frame <= frame;
 }
+
+/* Does the FLUSH @flush, whatever its placement and QP, hold these bytes of the word at @offset? */
+bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask);
+
+/* "WRITE psn 7 (0x40 to 0x80)", where the range is in the device; it stays until the fourth call after this one. */
+const char *request_text(const struct request *request);
 
 #endif /* HISTORY_H */

@@ -215,6 +215,17 @@ a_checker_that_crashes_or_hangs_is_a_finding() {
 	says "note: these are enough: no more states were checked"
 }
 
+# At once.
+what_is_suspicious_needs_no_checker() {
+	make_ring no-flush 60
+	crash_states 0 "$work/ring"
+	says "hint: frame 2, ATOMIC WRITE psn 2 (0x0 to 0x8) of QP 17: no persistent FLUSH before it covers all of WRITE psn 1"
+	says "hint: and 57 more like these"
+	make_ring right 60
+	crash_states 0 "$work/ring"
+	[[ $said != *hint* ]] || fail "there is a hint for the right ring"
+}
+
 # There is no client.pcap, so the state cannot be drawn: its status is that of the checker.
 what_cannot_be_drawn_still_fails() {
 	make_ring no-flush-once 60
@@ -446,6 +457,7 @@ cases=(
 	crash_test_runs_the_cases_that_are_named
 	the_length_of_a_run_hides_no_mistake
 	a_limit_gives_no_pass
+	what_is_suspicious_needs_no_checker
 	the_result_does_not_depend_on_jobs
 	what_cannot_be_drawn_still_fails
 	what_the_target_stored_cannot_be_judged
