@@ -13,6 +13,8 @@
  * It resizes a queue that is in use, in one thread, while another asks for what depends on its size.  Nothing is lost,
  * and nothing comes twice.
  *
+ * It has CQs created whose response can't be written: their memory is freed.
+ *
  * It resets a QP that is refusing a request: the QP stays in RESET.
  *
  * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive or the network
@@ -31,6 +33,7 @@
 #include <rdma/rdma_user_rxe.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "rxe_mpe_responder.h"
 
@@ -937,6 +940,74 @@ TEST_F_TIMEOUT(resized, completions, PATIENCE)
 		ASSERT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), ibv_wc_status_str(wc.status));
 	}
 	stop_resizing(_metadata, self, n);
+}
+
+/* ---- CQs that can't be created ---- */
+
+#define FAILED_CQS	32
+#define LARGEST_CQ	32767	/* its queue has 2 MiB */
+
+/* The core's part of the response can be written, the driver's part, which is behind it, can't. */
+static int try_create_cq(struct ibv_context *context, struct ib_uverbs_create_cq_resp *response)
+{
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		struct ib_uverbs_create_cq command;
+	} request = {
+		.hdr = {
+			IB_USER_VERBS_CMD_CREATE_CQ, sizeof(request) / 4,
+			(sizeof(*response) + sizeof(struct rxe_create_cq_resp)) / 4,
+		},
+		.command = { .response = (uintptr_t)response, .cqe = LARGEST_CQ, .comp_channel = -1 },
+	};
+
+	return write(context->cmd_fd, &request, sizeof(request)) == sizeof(request) ? 0 : errno;
+}
+
+/* What the kernel has of such memory as queues are made of. */
+static long long vmalloc_kib(void)
+{
+	FILE *file = fopen("/proc/meminfo", "r");
+	long long kib = -1;
+	char line[128];
+
+	while (file && kib < 0 && fgets(line, sizeof(line), file))
+		sscanf(line, "VmallocUsed: %lld", &kib);
+	if (kib < 0)
+		errx(1, "/proc/meminfo does not tell VmallocUsed");
+	fclose(file);
+	return kib;
+}
+
+FIXTURE(failed) {
+	struct rig rig;
+	char *memory;
+};
+
+FIXTURE_SETUP(failed)
+{
+	open_as_nobody(&self->rig, 1);
+	self->memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (self->memory == MAP_FAILED || mprotect(self->memory + PAGE, PAGE, PROT_NONE))
+		err(1, "a page that can't be written");
+}
+
+FIXTURE_TEARDOWN(failed)
+{
+	munmap(self->memory, 2 * PAGE);
+	rxe_close(&self->rig.end);
+}
+
+TEST_F_TIMEOUT(failed, cqs_leave_no_queue, PATIENCE)
+{
+	struct ib_uverbs_create_cq_resp *response = (void *)(self->memory + PAGE - sizeof(*response));
+	const long long before = vmalloc_kib();
+	int i;
+
+	for (i = 0; i < FAILED_CQS; i++)
+		ASSERT_EQ(EFAULT, try_create_cq(self->rig.end.context, response));
+	/* Half of one queue for each: there are other users of this memory. */
+	EXPECT_GT(before + FAILED_CQS * 1024, vmalloc_kib());
 }
 
 /* ---- A QP that is reset while it refuses a request ---- */
