@@ -86,3 +86,20 @@ patches_of() {
 		sed "s|^|${1%/}/$topic|" "$1/${topic}series"
 	done < <(topics_of "$1")
 }
+
+# remembered FILE CMD...: what CMD said when it succeeded; it runs only if FILE does not have that yet.  The name of FILE
+# has to stand for all that the result depends on.  A failure is not kept.
+remembered() {
+	local file=$1 status=0
+	shift
+	if [[ ! -e $file ]]; then
+		mkdir -p "${file%/*}"
+		"$@" >"$file.new" || status=$?
+		if ((status)); then
+			cat "$file.new"
+			return $status
+		fi
+		mv "$file.new" "$file"
+	fi
+	cat "$file"
+}
