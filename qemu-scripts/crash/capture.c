@@ -12,6 +12,9 @@
 
 #define PCAP_HEAD		24
 #define PCAP_RECORD_HEAD	16
+#define ETHERNET_HEAD		14
+#define MAX_FRAME		65550	/* an IP packet, and Ethernet */
+#define SOON			86400	/* seconds: no run of the lab takes a day */
 #define ETHERTYPE_IPV4	0x0800
 #define ETHERTYPE_IPV6	0x86dd
 #define ETHERTYPE_VLAN	0x8100
@@ -182,7 +185,7 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 {
 	struct packet packet = { .frame = capture->frames, .end = capture->bytes, .time = time };
 	struct bytes rest = { data, length };
-	const uint8_t *ethernet = take(&rest, 14), *tag, *head, *udp;
+	const uint8_t *ethernet = take(&rest, ETHERNET_HEAD), *tag, *head, *udp;
 	size_t head_length, datagram;
 	uint16_t type;
 
@@ -287,10 +290,48 @@ static const uint8_t *keep_frame(const struct file *file, pcap_t *pcap, const ui
 	return copy;
 }
 
+static uint32_t get_field(const struct file *file, size_t at, bool swapped)
+{
+	uint32_t v;
+
+	memcpy(&v, file->bytes + at, sizeof(v));
+	return swapped ? __builtin_bswap32(v) : v;
+}
+
+/* Does a whole record begin at @at?  It has one length twice, and was captured @soon after @seconds. */
+static bool is_record(const struct file *file, size_t at, bool swapped, uint32_t seconds, uint32_t soon)
+{
+	uint32_t length = get_field(file, at + 8, swapped);
+
+	return length >= ETHERNET_HEAD && length == get_field(file, at + 12, swapped) &&
+	       length <= file->size - at - PCAP_RECORD_HEAD &&
+	       get_field(file, at, swapped) - seconds < soon &&
+	       get_field(file, at + 4, swapped) < 1000000000;
+}
+
+/* After half a frame, nothing was written.  If whole frames follow, the length of the last one is damaged. */
+static void refuse_damage(const struct capture *capture, const struct file *file, bool swapped,
+			  uint32_t seconds)
+{
+	uint32_t soon = capture->frames ? SOON : UINT32_MAX;
+	size_t at = capture->bytes;
+
+	if (at + PCAP_RECORD_HEAD > file->size)
+		return;
+	if (get_field(file, at + 8, swapped) > MAX_FRAME)
+		fail("%s: the capture is damaged: frame %u says that it has %u bytes",
+		     capture->path, capture->frames + 1, get_field(file, at + 8, swapped));
+	for (at++; at + PCAP_RECORD_HEAD <= file->size; at++)
+		if (is_record(file, at, swapped, seconds, soon))
+			fail("%s: the capture is damaged: frame %u goes beyond the end of the file, and yet other frames follow it",
+			     capture->path, capture->frames + 1);
+}
+
 void capture_read(struct capture *capture, const char *path, const uint8_t mac[6])
 {
 	char why[PCAP_ERRBUF_SIZE];
 	struct pcap_pkthdr *header;
+	uint32_t seconds = 0;
 	double first = 0, time;
 	const uint8_t *data;
 	struct file file;
@@ -308,7 +349,8 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 	while ((got = pcap_next_ex(pcap, &header, &data)) == 1) {
 		capture->frames++;
 		capture->bytes += PCAP_RECORD_HEAD + header->caplen;
-		time = header->ts.tv_sec + header->ts.tv_usec / 1e6;
+		seconds = header->ts.tv_sec;
+		time = seconds + header->ts.tv_usec / 1e6;
 		if (capture->frames == 1)
 			first = time;
 		read_frame(capture, keep_frame(&file, pcap, data, header->caplen), header->caplen,
@@ -316,7 +358,10 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 	}
 	capture->half_frame = got != PCAP_ERROR_BREAK && feof(pcap_file(pcap));
 	if (got != PCAP_ERROR_BREAK && !capture->half_frame)
-		fail("%s ends in frame %u: %s", path, capture->frames + 1, pcap_geterr(pcap));
+		fail("%s: the capture is damaged: it ends in frame %u: %s", path, capture->frames + 1,
+		     pcap_geterr(pcap));
+	if (capture->half_frame)
+		refuse_damage(capture, &file, pcap_is_swapped(pcap), seconds);
 	pcap_close(pcap);
 }
 

@@ -38,6 +38,7 @@
 #define TRIED		12	/* to find these */
 #define ALIKE		3	/* of these, by what the checker says */
 #define ENOUGH		1000	/* failures */
+#define PAGE		4096
 #define ENOUGH_SLOW	8	/* checkers that took too long */
 
 static const char usage[] =
@@ -69,6 +70,8 @@ static const char usage[] =
 "  --jobs N       number of checkers at a time (as many as there are CPUs)\n"
 "  --timeout S    time limit of a checker, in seconds (60)\n"
 "  --kept FILE    write the folders of the states that are kept into FILE, one a line\n"
+"  --strict       end with 2 if the target's memory held at the end what the requests\n"
+"                 do not explain, such as stores of its own CPU\n"
 "  --replay ID    make this state again, in RUN/crash-states/ID; run CHECKER on it\n"
 "  --lose NVDIMM  write a random state of the last cut into the file NVDIMM, as a\n"
 "                 power failure at the end of the run may leave it\n"
@@ -82,6 +85,7 @@ struct options {
 	uint64_t seed;
 	const char *cuts, *kept, *replay, *lose, *run;
 	enum order order;
+	bool strict;
 	unsigned int jobs, timeout;
 	char **checker;
 };
@@ -121,6 +125,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "jobs", required_argument, NULL, 'j' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "kept", required_argument, NULL, 'k' },
+		{ "strict", no_argument, NULL, 'e' },
 		{ "replay", required_argument, NULL, 'r' },
 		{ "lose", required_argument, NULL, 'l' },
 		{ }
@@ -150,6 +155,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'j': o->jobs = number("jobs", optarg, 256); break;
 		case 't': o->timeout = number("timeout", optarg, 1000000); break;
 		case 'k': o->kept = optarg; break;
+		case 'e': o->strict = true; break;
 		case 'r': o->replay = optarg; break;
 		case 'l': o->lose = optarg; break;
 		default:
@@ -323,63 +329,104 @@ static bool is_explained(const struct history *history, uint32_t w, uint64_t val
 	return false;
 }
 
+static uint64_t next_data(const struct content *content, uint64_t offset)
+{
+	off_t next = lseek(content->fd, content->start + offset, SEEK_DATA);
+
+	return next < 0 ? content->size : (uint64_t)next - content->start;
+}
+
+/*
+ * The page from @offset on, itself the start of one, where something may have changed.  Holes of both are
+ * alike, but what a request stored must be looked at, even where it has left no trace.
+ */
+static uint64_t next_page(const struct run *run, const struct content *end, uint64_t offset)
+{
+	const struct history *history = &run->history;
+	uint32_t s = history_stretch_at(history, offset);
+	uint64_t next = next_data(end, offset), start = next_data(&run->start, offset);
+
+	if (start < next)
+		next = start;
+	if (s < history->stretches.n && history->stretches.v[s].offset < next)
+		next = history->stretches.v[s].offset;
+	return next < offset ? offset : next / PAGE * PAGE;
+}
+
+/* What changed, but not as the requests explain. */
+struct unexplained {
+	struct ranges own;	/* by none of them */
+	struct ranges wrong;	/* they stored something else there */
+};
+
+static void compare_word(const struct run *run, const struct content *end, uint64_t offset,
+			 struct unexplained *unexplained)
+{
+	const struct history *history = &run->history;
+	uint32_t w = history_word(history, offset);
+	uint64_t value;
+
+	memcpy(&value, end->bytes + offset, WORD);
+	if (w == NEVER && memcmp(&value, run->start.bytes + offset, WORD))
+		add_to_ranges(&unexplained->own, offset);
+	else if (w != NEVER && !is_explained(history, w, value))
+		add_to_ranges(&unexplained->wrong, offset);
+}
+
+static void compare_end(const struct run *run, const struct content *end, struct unexplained *unexplained)
+{
+	for (uint64_t offset = 0; offset + WORD <= end->size; offset += WORD) {
+		if (!(offset % PAGE))
+			offset = next_page(run, end, offset);
+		if (offset + WORD <= end->size)
+			compare_word(run, end, offset, unexplained);
+	}
+	end_range(&unexplained->own);
+	end_range(&unexplained->wrong);
+}
+
+static void print_unexplained(const struct run *run, const struct unexplained *unexplained)
+{
+	const struct ranges *own = &unexplained->own, *wrong = &unexplained->wrong;
+
+	if (!own->words && !wrong->words)
+		printf("the NVDIMM held at the end what these requests explain, and nothing else had changed\n");
+	if (own->words)
+		printf("note: %zu words were changed by none of these requests, but by the target's own CPU%s:%s\n",
+		       own->words, run->history.sends ? ", or by a SEND" : "", own->text);
+	if (wrong->words)
+		printf("note: %zu words that requests stored held something else at the end; has the target's own CPU changed them%s?%s\n",
+		       wrong->words, run->history.sends ? ", or a SEND" : "", wrong->text);
+}
+
 /*
  * Compare what the NVDIMM held at the end with what the requests explain.  The rest is shown: it is
  * the doing of the target's own program, or a mistake of ours.  How many words that is.
  */
-static size_t check_end(const struct run *run)
+static size_t check_end(const struct run *run, bool strict)
 {
-	const struct history *history = &run->history;
 	const char *path = xasprintf("%s/server.pmem0", run->folder);
-	struct ranges own = { }, wrong = { };
+	struct unexplained unexplained = { };
 	struct content end;
+	size_t words;
 
 	if (access(path, R_OK)) {
+		if (strict)
+			fail("--strict: there is no %s, so that what was read here cannot be compared with it",
+			     path);
 		printf("note: there is no %s, so that what was read here cannot be compared with it\n",
 		       path);
 		return 0;
 	}
 	content_map(&end, path, &run->memory);
-	for (uint64_t offset = 0; offset + WORD <= end.size; offset += WORD) {
-		uint64_t value;
-		uint32_t w;
-
-		/* Holes of both are alike. */
-		if (!(offset % 4096) && offset + 4096 <= end.size) {
-			off_t in_end = lseek(end.fd, end.start + offset, SEEK_DATA);
-			off_t in_start = lseek(run->start.fd, end.start + offset, SEEK_DATA);
-			off_t next = in_end < 0 ? in_start : in_start < 0 ? in_end :
-				     in_end < in_start ? in_end : in_start;
-
-			if (next < 0)
-				break;
-			if ((uint64_t)next - end.start >= offset + 4096)
-				offset = ((uint64_t)next - end.start) & ~(uint64_t)4095;
-			if (offset + WORD > end.size)
-				break;
-		}
-		memcpy(&value, end.bytes + offset, WORD);
-		w = history_word(history, offset);
-		if (w != NEVER) {
-			if (!is_explained(history, w, value))
-				add_to_ranges(&wrong, offset);
-		} else if (memcmp(&value, run->start.bytes + offset, WORD)) {
-			add_to_ranges(&own, offset);
-		}
-	}
-	end_range(&own);
-	end_range(&wrong);
-	if (!own.words && !wrong.words)
-		printf("the NVDIMM held at the end what these requests explain, and nothing else had changed\n");
-	if (own.words)
-		printf("note: %zu words were changed by none of these requests, but by the target's own CPU%s:%s\n",
-		       own.words, history->sends ? ", or by a SEND" : "", own.text);
-	if (wrong.words)
-		printf("note: %zu words that requests stored held something else at the end; has the target's own CPU changed them%s?%s\n",
-		       wrong.words, history->sends ? ", or a SEND" : "", wrong.text);
+	compare_end(run, &end, &unexplained);
+	print_unexplained(run, &unexplained);
 	munmap((void *)end.bytes, end.size);
 	close(end.fd);
-	return own.words + wrong.words;
+	words = unexplained.own.words + unexplained.wrong.words;
+	if (strict && words)
+		fail("--strict: the requests do not explain %zu words that %s held at the end", words, path);
+	return words;
 }
 
 /******************************************************************************
@@ -830,7 +877,7 @@ int main(int argc, char **argv)
 		return replay(&run, &o);
 	count_requests(&run);
 	show_hints(&run);
-	unexplained = check_end(&run);
+	unexplained = check_end(&run, o.strict);
 	if (!o.checker)
 		return 0;
 	history_needs_stores(&run.history);

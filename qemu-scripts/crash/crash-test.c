@@ -346,6 +346,45 @@ TEST_F(run, an_answered_flush_says_that_those_before_it_are_executed)
 	EXPECT_STATES(5, 2, "11");
 }
 
+/* It was executed after them, although the target answers it first. */
+TEST_F(run, an_answered_atomic_write_says_that_the_flushes_before_it_are_executed)
+{
+	unsigned int *cuts;
+	size_t n;
+
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	write_word(3, 2, 1);
+	atomic_write(4, 1, 1);
+	write_word(5, 0, 2);
+	response(4);
+	response(2);
+	load(ORDER_SPEC);
+	EXPECT_STATES(3, 3, "000 001 100 101");
+	EXPECT_STATES(6, 3, "100 101 110 111 200 201 210 211");
+	cuts = model_cuts(&model, &n);
+	ASSERT_EQ(3, n);
+	EXPECT_EQ(5, cuts[0]);
+	EXPECT_EQ(6, cuts[1]);
+	EXPECT_EQ(7, cuts[2]);
+	free(cuts);
+}
+
+/* The FLUSH has been answered before, so that the answer says nothing new. */
+TEST_F(run, an_atomic_write_after_an_answered_flush_makes_no_cut)
+{
+	size_t n;
+
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	atomic_write(3, 1, 1);
+	response(2);
+	response(3);
+	load(ORDER_SPEC);
+	free(model_cuts(&model, &n));
+	EXPECT_EQ(2, n);
+}
+
 TEST_F(run, two_stores_of_half_a_word_leave_it_in_parts)
 {
 	write_bytes(1, KEY, 0, 4, 1);
@@ -759,7 +798,7 @@ TEST_F(run, what_came_before_the_copy_is_told_from_what_was_there)
 	unlink(in_folder("server.pmem0.boot"));
 }
 
-/* The head of a capture, of the record of a frame; a frame whose length is senseless is none that was cut short. */
+/* The head of a capture, of the record of a frame. */
 #define PCAP_HEAD	24
 #define RECORD_HEAD	16
 
@@ -784,12 +823,48 @@ TEST_F(run, half_a_frame_at_the_end_is_left_out)
 	}
 }
 
+/* The length that the record at @at says. */
+static void damage_length(long at, uint32_t length)
+{
+	fseek(net.pcap, at + RECORD_HEAD / 2, SEEK_SET);
+	put32(net.pcap, length);
+	fseek(net.pcap, 0, SEEK_END);
+}
+
 TEST_F(run, a_damaged_capture_is_an_error)
 {
 	write_word(1, 0, 1);
-	fseek(net.pcap, PCAP_HEAD + RECORD_HEAD / 2, SEEK_SET);
-	put32(net.pcap, UINT32_MAX);
-	EXPECT_ERROR("server.pcap ends in frame 1");
+	damage_length(PCAP_HEAD, UINT32_MAX);
+	EXPECT_ERROR("server.pcap: the capture is damaged: it ends in frame 1");
+}
+
+TEST_F(run, a_frame_longer_than_any_is_an_error)
+{
+	write_word(1, 0, 1);
+	damage_length(PCAP_HEAD, 200000);
+	write_word(2, 1, 1);
+	EXPECT_ERROR("server.pcap: the capture is damaged: frame 1 says that it has 200000 bytes");
+}
+
+/* It looks like half a frame, but a killed QEMU writes nothing after that. */
+TEST_F(run, a_length_that_hides_the_rest_is_an_error)
+{
+	long second;
+
+	write_word(1, 0, 1);
+	second = ftell(net.pcap);
+	write_word(2, 1, 1);
+	write_word(3, 2, 1);
+	damage_length(second, 5000);
+	EXPECT_ERROR("server.pcap: the capture is damaged: frame 2 goes beyond the end of the file, and yet other frames follow it");
+}
+
+TEST_F(run, so_is_one_of_the_first_frame)
+{
+	write_word(1, 0, 1);
+	write_word(2, 1, 1);
+	damage_length(PCAP_HEAD, 5000);
+	EXPECT_ERROR("frame 1 goes beyond the end of the file");
 }
 
 static void bad_memory(const char *line)

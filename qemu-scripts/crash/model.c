@@ -73,7 +73,7 @@ static void restart(struct model *model)
 {
 	const struct history *history = model->history;
 
-	model->frame = model->requests = model->updates = model->answers = 0;
+	model->frame = model->requests = model->updates = model->answers = model->witnessed = 0;
 	model->hash = 0;
 	memset(model->executed, 0, history->flows.n * sizeof(*model->executed));
 	memset(model->received, 0, history->flows.n * sizeof(*model->received));
@@ -84,6 +84,31 @@ static void restart(struct model *model)
 	memset(model->in_message, 0, history->requests.n * sizeof(*model->in_message));
 	model->open.n = model->open_words = 0;
 	model->in_flight = NEVER;
+}
+
+/*
+ * An ATOMIC WRITE is executed after all FLUSHes before it, so its answer says that they have been, even if
+ * they have not been answered yet.
+ */
+static bool is_witness(const struct history *history, const struct request *request)
+{
+	uint32_t flushes = request->flushes_before;
+
+	return request->packet->opcode == ROCE_RC_ATOMIC_WRITE && request->answer && flushes &&
+	       !answered(&history->requests.v[history->flows.v[request->flow].flush.v[flushes - 1]],
+			 request->answer->frame);
+}
+
+static void find_witnesses(struct model *model)
+{
+	const struct history *history = model->history;
+
+	for (uint32_t i = 0; i < history->requests.n; i++)
+		if (is_witness(history, &history->requests.v[i]))
+			*list_add(&model->witnesses) = i;
+	if (model->witnesses.n)
+		qsort_r(model->witnesses.v, model->witnesses.n, sizeof(*model->witnesses.v), by_answer,
+			(void *)history);
 }
 
 void model_init(struct model *model, const struct history *history, enum order order, uint64_t seed)
@@ -111,6 +136,7 @@ void model_init(struct model *model, const struct history *history, enum order o
 			model->answer[model->all_answers++] = i;
 	qsort_r(model->answer, model->all_answers, sizeof(*model->answer), by_answer,
 		(void *)history);
+	find_witnesses(model);
 	restart(model);
 }
 
@@ -197,12 +223,12 @@ static void raise_floor(struct model *model, uint32_t s, int32_t position)
 	set_open(model, s);
 }
 
-/* An answered FLUSH says that those before it on its QP have been executed, too. */
-static void answer(struct model *model, const struct request *request)
+/* The answer to @request says that so many persistent FLUSHes of its QP have been executed. */
+static void execute(struct model *model, const struct request *request, uint32_t flushes)
 {
 	const struct flow *flow = &model->history->flows.v[request->flow];
 
-	while (model->executed[request->flow] < request->flush) {
+	while (model->executed[request->flow] < flushes) {
 		uint32_t f = flow->flush.v[model->executed[request->flow]++];
 		const struct request *flush = &model->history->requests.v[f];
 
@@ -224,19 +250,40 @@ void model_cut(struct model *model, unsigned int frame)
 	for (; model->requests < history->requests.n &&
 	       history->requests.v[model->requests].packet->frame <= frame; model->requests++)
 		receive(model, model->requests);
-	for (; model->answers < model->all_answers &&
-	       answered(&history->requests.v[model->answer[model->answers]], frame); model->answers++)
-		answer(model, &history->requests.v[model->answer[model->answers]]);
+	for (; model->answers < model->all_answers; model->answers++) {
+		const struct request *flush = &history->requests.v[model->answer[model->answers]];
+
+		if (!answered(flush, frame))
+			break;
+		execute(model, flush, flush->flush);
+	}
+	for (; model->witnessed < model->witnesses.n; model->witnessed++) {
+		const struct request *witness = &history->requests.v[model->witnesses.v[model->witnessed]];
+
+		if (!answered(witness, frame))
+			break;
+		execute(model, witness, witness->flushes_before);
+	}
+}
+
+static int by_frame(const void *a, const void *b)
+{
+	unsigned int x = *(const unsigned int *)a, y = *(const unsigned int *)b;
+
+	return x < y ? -1 : x > y;
 }
 
 unsigned int *model_cuts(const struct model *model, size_t *n)
 {
-	unsigned int *cuts = xcalloc(model->all_answers + 1, sizeof(*cuts));
+	unsigned int *cuts = xcalloc(model->all_answers + model->witnesses.n + 1, sizeof(*cuts));
 	const struct history *history = model->history;
 
 	*n = 0;
 	for (uint32_t i = 0; i < model->all_answers; i++)
 		cuts[(*n)++] = history->requests.v[model->answer[i]].answer->frame - 1;
+	for (size_t i = 0; i < model->witnesses.n; i++)
+		cuts[(*n)++] = history->requests.v[model->witnesses.v[i]].answer->frame - 1;
+	qsort(cuts, *n, sizeof(*cuts), by_frame);
 	cuts[(*n)++] = history->capture->frames;
 	return cuts;
 }

@@ -3,9 +3,9 @@
  * What a power failure may leave of a history: the model of Documentation/crash-states.rst.
  *
  * A cut is a frame of the target's capture: the power fails after that frame.  A state of a cut says
- * for each word which of its values is left.  Between two answers to persistent FLUSHes a later cut
- * allows all that an earlier one does.  So the cuts before each such answer, and the last, have all
- * states.
+ * for each word which of its values is left.  Between two answers that say which persistent FLUSHes have
+ * been executed, a later cut allows all that an earlier one does.  So the cuts before each such answer,
+ * and the last, have all states.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -60,6 +60,8 @@ struct model {
 
 	uint32_t *answer;		/* answered persistent FLUSHes, in the order of the answers */
 	uint32_t all_answers;
+	LIST(uint32_t) witnesses;	/* answered ATOMIC WRITEs that say more than the answers to FLUSHes did */
+	uint32_t witnessed;		/* so many of them */
 
 	/* Of use inside. */
 	int32_t *raised;

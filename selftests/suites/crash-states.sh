@@ -71,15 +71,23 @@ each_break_of_the_engine_is_noticed() {
 	[[ -n ${found-} ]] || fail "there are no mutants"
 }
 
-damaged_recordings_are_borne() {
+# fuzz RUN COUNT: damages the recordings of RUN
+fuzz() {
 	local said
+	said=$("$root/build/crash/crash-fuzz" "$work/sanitized/crash-states" "$1" "$seed" "$2") || fail "$said"
+	echo "# $said"
+	[[ $said == *": "[1-9]*" were refused"* ]] || fail "none was refused"
+	[[ $said == *", "[1-9]*" were inconsistent"* ]] || fail "no state was explained"
+}
+
+damaged_recordings_are_borne() {
 	local -i count=$((${LONG:-0} ? 3000 : 300))
 	append none
 	echo "# SEED=$seed"
 	build "$work/sanitized" "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" crash-states
-	said=$("$root/build/crash/crash-fuzz" "$work/sanitized/crash-states" "$run" "$seed" $count) || fail "$said"
-	echo "# $said"
-	[[ $said == *": "[1-9]*" were refused"* ]] || fail "none was refused"
+	fuzz "$run" $count
+	make_ring other-qp-tail 20
+	fuzz "$work/ring" $count
 }
 
 ##############################################################################
@@ -238,10 +246,24 @@ what_cannot_be_drawn_still_fails() {
 # What the target's own CPU stored is in no state: a checker that counts on it cannot be judged.
 what_the_target_stored_cannot_be_judged() {
 	make_ring right 60
-	cp "$work/ring/server.pmem0.start" "$work/ring/server.pmem0"	# the rest is not looked at
+	crash_states 0 --cuts $((60 * 8)) "$work/ring" -- sh -c "cp \"\$IMAGE\" $work/end"	# all that came
+	mv "$work/end" "$work/ring/server.pmem0"
 	printf 'abcd' | dd of="$work/ring/server.pmem0" bs=1 seek=65528 conv=notrunc status=none
 	crash_states 2 "$work/ring" -- sh -c 'grep -q abcd "$IMAGE"'
 	says "this run cannot be judged: 1 words were changed by what no request explains"
+}
+
+# The NVDIMM's file has no page at all, and yet the requests stored to it.
+what_requests_stored_is_missed_in_a_hole() {
+	make_ring right 60
+	truncate -s 65536 "$work/ring/server.pmem0"
+	crash_states 0 "$work/ring"
+	says "words that requests stored held something else at the end; has the target's own CPU changed them? 0x0-0x7"
+	crash_states 2 --strict "$work/ring"
+	says "--strict: the requests do not explain "
+	rm "$work/ring/server.pmem0"
+	crash_states 2 --strict "$work/ring"
+	says "--strict: there is no "
 }
 
 # ring_culprit MODE RECORDS WHY
@@ -461,6 +483,7 @@ cases=(
 	the_result_does_not_depend_on_jobs
 	what_cannot_be_drawn_still_fails
 	what_the_target_stored_cannot_be_judged
+	what_requests_stored_is_missed_in_a_hole
 	wrong_usage_is_explained
 	no_flush_before_the_tail_is_found
 	one_missing_flush_is_found
