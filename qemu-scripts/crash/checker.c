@@ -291,7 +291,7 @@ static bool restore_image(const struct checker *checker, struct slot *slot, cons
 	return true;
 }
 
-/* "QP PSN OFFSET LENGTH" of each persistent FLUSH whose answer the initiator was sent */
+/* "QP PSN OFFSET LENGTH" of each flush whose answer the initiator was sent */
 static void fill_answered(const struct checker *checker, struct slot *slot, const struct model *model)
 {
 	FILE *file;

@@ -55,7 +55,8 @@ static const char usage[] =
 "CHECKER has in its environment\n"
 "  IMAGE     a file with the content of the target's device; it may write to it\n"
 "  ANSWERED  a file with one line for each persistent FLUSH that was answered\n"
-"            before the cut: QP, PSN, offset in IMAGE, length\n"
+"            before the cut: QP, PSN, offset in IMAGE, length; with --model adr-read\n"
+"            and eadr, for each READ of persistent memory, too\n"
 "  CUT       the frame of RUN/server.pcap after which the power failed\n"
 "It ends with 0 if the state is consistent, with 1 if not.  If it is killed by a\n"
 "signal, runs too long, or ends with another status, the state fails, too.\n"
@@ -66,7 +67,10 @@ static const char usage[] =
 "  --seed S       seed of the sample (1)\n"
 "  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60\n"
 "  --model MODEL  spec: what the specification promises (default)\n"
+"                 strict: the same, read as narrowly as it can be\n"
 "                 ordered: a target that executes the requests of a QP one by one\n"
+"                 adr-read: today's servers without DDIO: a READ flushes, too\n"
+"                 eadr: caches survive: what is visible is durable\n"
 "  --jobs N       number of checkers at a time (as many as there are CPUs)\n"
 "  --timeout S    time limit of a checker, in seconds (60)\n"
 "  --kept FILE    write the folders of the states that are kept into FILE, one a line\n"
@@ -84,7 +88,7 @@ struct options {
 	size_t states, limit;
 	uint64_t seed;
 	const char *cuts, *kept, *replay, *lose, *run;
-	enum order order;
+	const struct rules *rules;
 	bool strict;
 	unsigned int jobs, timeout;
 	char **checker;
@@ -134,7 +138,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){
-		.states = 1000, .limit = SIZE_MAX, .seed = 1, .jobs = cpus > 0 ? cpus : 1, .timeout = 60,
+		.rules = all_rules, .states = 1000, .limit = SIZE_MAX, .seed = 1, .jobs = cpus > 0 ? cpus : 1, .timeout = 60,
 	};
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
@@ -145,12 +149,9 @@ static void parse(struct options *o, int argc, char **argv)
 		case 's': o->seed = number("seed", optarg, UINT64_MAX); break;
 		case 'c': o->cuts = optarg; break;
 		case 'm':
-			if (!strcmp(optarg, "spec"))
-				o->order = ORDER_SPEC;
-			else if (!strcmp(optarg, "ordered"))
-				o->order = ORDER_ALL;
-			else
-				fail("--model %s: there are spec and ordered", optarg);
+			o->rules = rules_find(optarg);
+			if (!o->rules)
+				fail("--model %s: there are spec, strict, ordered, adr-read and eadr", optarg);
 			break;
 		case 'j': o->jobs = number("jobs", optarg, 256); break;
 		case 't': o->timeout = number("timeout", optarg, 1000000); break;
@@ -226,8 +227,8 @@ static void read_run(struct run *run, const struct options *o)
 	memory_read(&run->memory, xasprintf("%s/server.memory", o->run));
 	capture_read(&run->capture, xasprintf("%s/server.pcap", o->run), run->memory.mac);
 	read_before(run);
-	history_read(&run->history, &run->capture, &run->memory, &run->before);
-	model_init(&run->model, &run->history, o->order, o->seed);
+	history_read(&run->history, &run->capture, &run->memory, &run->before, o->rules);
+	model_init(&run->model, &run->history, o->seed);
 }
 
 /******************************************************************************
@@ -237,13 +238,13 @@ static void read_run(struct run *run, const struct options *o)
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
-	unsigned int persistent = 0, other = 0, reads = 0;
+	unsigned int flushes = 0, other = 0, reads = 0;
 	uint64_t uncovered = 0;
 
 	for (size_t i = 0; i < history->requests.n; i++) {
 		const struct request *request = &history->requests.v[i];
 
-		persistent += request->flush != 0;
+		flushes += request->flush != 0;
 		other += !strcmp(opcode_name(request->packet->opcode), "FLUSH") && !request->flush;
 	}
 	for (size_t u = 0; u < history->updates.n; u++)
@@ -254,13 +255,16 @@ static void count_requests(const struct run *run)
 	printf("%u frames, %zu QP%s, %zu packets of requests, which stored %" PRIu64 " times to %u words of %s\n",
 	       run->capture.frames, history->flows.n, history->flows.n == 1 ? "" : "s", history->requests.n, history->stores,
 	       history->words, run->memory.device);
-	printf("%u persistent FLUSHes, %u of them answered\n", persistent, run->model.all_answers);
+	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
 	if (uncovered)
-		printf("note: %" PRIu64 " of the stores are covered by no persistent FLUSH\n", uncovered);
+		printf("note: %" PRIu64 " of the stores are covered by none of these\n", uncovered);
+	if (history->loosely)
+		printf("note: %" PRIu64 " of the stores are covered by FLUSHes of another key, or of a part of them: not by the rules of --model strict\n",
+		       history->loosely);
 	if (other)
 		printf("note: %u FLUSHes ask for global visibility only: they make nothing durable\n",
 		       other);
-	if (reads && uncovered)
+	if (reads && uncovered && !history->rules->read)
 		printf("note: %u READs of persistent memory: a READ makes nothing durable\n", reads);
 	if (run->capture.broken)
 		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
@@ -709,8 +713,7 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 	checker_keep(checker, &run->model, &e->state, xasprintf("%s/image", folder),
 		     xasprintf("%s/answered", folder));
 	file = create(folder, "state");
-	fprintf(file, "cut %u\nmodel %s\n", e->state.frame,
-		run->model.order == ORDER_ALL ? "ordered" : "spec");
+	fprintf(file, "cut %u\nmodel %s\n", e->state.frame, run->history.rules->name);
 	for (size_t i = 0; i < e->state.held.n; i++)
 		fprintf(file, "held %" PRIu64 " %d\n",
 			history_offset(&run->history, e->state.held.v[i].word),
@@ -762,19 +765,37 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 		fail("the checker refuses states, and then accepts the same states: it must not depend on time, on chance, or on what an earlier call has left");
 }
 
-/* The state that a file says, which keep() wrote. */
-static void read_state(const struct run *run, const char *path, struct state *state, bool *ordered)
+/* What keep() wrote begins with the cut, and the rules that made the state. */
+static FILE *open_state(const char *folder, const char *id, unsigned int *cut, const struct rules **rules)
 {
+	char *path = xasprintf("%s/crash-states/%s/state", folder, id);
 	FILE *file = fopen(path, "r");
 	char model[16];
-	uint64_t offset;
-	int position, got;
 
 	if (!file)
 		fail_errno("--replay: %s", path);
-	if (fscanf(file, "cut %u model %15s", &state->frame, model) != 2)
+	*rules = fscanf(file, "cut %u model %15s", cut, model) == 2 ? rules_find(model) : NULL;
+	if (!*rules)
 		fail("%s: not understood", path);
-	*ordered = !strcmp(model, "ordered");
+	free(path);
+	return file;
+}
+
+static void take_rules_of_state(struct options *o)
+{
+	unsigned int cut;
+
+	fclose(open_state(o->run, o->replay, &cut, &o->rules));
+}
+
+static void read_state(const struct run *run, const char *id, struct state *state)
+{
+	char *path = xasprintf("%s/crash-states/%s/state", run->folder, id);
+	const struct rules *rules;
+	FILE *file = open_state(run->folder, id, &state->frame, &rules);
+	uint64_t offset;
+	int position, got;
+
 	while ((got = fscanf(file, " held %" SCNu64 " %d", &offset, &position)) == 2) {
 		uint32_t w = offset % WORD ? NEVER : history_word(&run->history, offset);
 
@@ -786,6 +807,7 @@ static void read_state(const struct run *run, const char *path, struct state *st
 	if (got != EOF)
 		fail("%s: not understood", path);
 	fclose(file);
+	free(path);
 }
 
 static int replay(struct run *run, const struct options *o)
@@ -796,10 +818,8 @@ static int replay(struct run *run, const struct options *o)
 	struct checker *checker;
 	enum verdict verdict;
 	const char *said;
-	bool ordered;
 
-	read_state(run, xasprintf("%s/state", folder), &state, &ordered);
-	run->model.order = ordered ? ORDER_ALL : ORDER_SPEC;
+	read_state(run, o->replay, &state);
 	model_cut(&run->model, state.frame);
 	if (!model_allows(&run->model, &state))
 		fail("%s: the model does not allow this state", folder);
@@ -870,6 +890,8 @@ int main(int argc, char **argv)
 	bool complete;
 
 	parse(&o, argc, argv);
+	if (o.replay)
+		take_rules_of_state(&o);
 	read_run(&run, &o);
 	if (o.lose)
 		return lose(&run, &o);

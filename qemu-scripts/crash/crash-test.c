@@ -40,7 +40,8 @@ static struct history history;
 static struct model model;
 static struct before before;
 
-static void load(enum order order)
+/* By the rules of that name. */
+static void load(const char *rules)
 {
 	if (net.pcap)
 		fclose(net.pcap);
@@ -49,8 +50,8 @@ static void load(enum order order)
 	capture_read(&capture, in_folder("server.pcap"), memory.mac);
 	content_map(&content, in_folder("server.pmem0.start"), &memory);
 	before.ready = content.bytes;
-	history_read(&history, &capture, &memory, &before);
-	model_init(&model, &history, order, 1);
+	history_read(&history, &capture, &memory, &before, rules_find(rules));
+	model_init(&model, &history, 1);
 }
 
 static void remove_folder(void)
@@ -105,7 +106,7 @@ static const char *states_at(unsigned int frame, unsigned int words)
 #define EXPECT_STATES(frame, words, wanted) EXPECT_STREQ(wanted, states_at(frame, words))
 
 /* What the program says when it cannot go on. */
-static const char *error_of(void (*what)(enum order order))
+static const char *error_of(void (*what)(const char *rules))
 {
 	static char text[4096];
 	size_t have = 0;
@@ -121,7 +122,7 @@ static const char *error_of(void (*what)(enum order order))
 	pid = fork();
 	if (!pid) {
 		dup2(fds[1], 2);
-		what(ORDER_SPEC);
+		what("spec");
 		_exit(0);
 	}
 	close(fds[1]);
@@ -151,6 +152,13 @@ FIXTURE_SETUP(run)
 }
 FIXTURE_TEARDOWN(run) { remove_folder(); }
 
+static void use_qp(uint32_t qp, uint32_t peer, uint16_t port)
+{
+	net.qp = qp;
+	net.peer = peer;
+	net.port = port;
+}
+
 /******************************************************************************
  * The model
  */
@@ -160,7 +168,7 @@ TEST_F(run, what_is_not_flushed_may_be_there_or_not)
 	write_word(1, 0, 1);
 	write_word(2, 1, 1);
 	ack(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(0, 2, "00");
 	EXPECT_STATES(1, 2, "00 10");
 	EXPECT_STATES(3, 2, "00 01 10 11");
@@ -172,7 +180,7 @@ TEST_F(run, an_answered_persistent_flush_is_a_floor)
 	flush(2, 0, 1);
 	response(2);
 	write_word(3, 0, 2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(2, 1, "0 1");
 	EXPECT_STATES(3, 1, "1");
 	EXPECT_STATES(4, 1, "1 2");
@@ -183,14 +191,14 @@ TEST_F(run, all_values_above_the_floor_may_be_left)
 	write_word(1, 0, 1);
 	write_word(2, 0, 2);
 	write_word(3, 0, 3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 1, "0 1 2 3");
 }
 
 TEST_F(run, a_write_is_torn_between_words)
 {
 	write_bytes(1, KEY, 0, 24, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(1, 3, "000 001 010 011 100 101 110 111");
 }
 
@@ -199,7 +207,7 @@ TEST_F(run, a_write_may_pass_a_flush)
 	write_word(1, 0, 1);
 	flush(2, 0, 1);
 	write_word(3, 1, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 2, "00 01 10 11");
 }
 
@@ -208,7 +216,7 @@ TEST_F(run, an_ordered_target_lets_nothing_pass)
 	write_word(1, 0, 1);
 	flush(2, 0, 1);
 	write_word(3, 1, 1);
-	load(ORDER_ALL);
+	load("ordered");
 	EXPECT_STATES(3, 2, "00 10 11");
 }
 
@@ -217,7 +225,7 @@ TEST_F(run, an_atomic_write_never_passes_a_flush)
 	write_word(1, 0, 1);
 	flush(2, 0, 1);
 	atomic_write(3, 1, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 2, "00 10 11");
 }
 
@@ -227,7 +235,7 @@ TEST_F(run, an_atomic_write_may_come_before_a_write_that_is_not_flushed)
 	atomic_write(2, 1, 1);
 	flush(3, 1, 1);
 	response(3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 2, "00 01 10 11");
 	EXPECT_STATES(4, 2, "01 11");
 }
@@ -241,7 +249,7 @@ TEST_F(run, two_appends_at_once_keep_their_order)
 	write_word(5, 1, 1);
 	flush(6, 1, 1);
 	atomic_write(7, 2, 2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(7, 3, "000 010 100 101 110 111 112");
 }
 
@@ -253,7 +261,7 @@ TEST_F(run, a_global_flush_is_no_floor)
 	write_word(3, 1, 1);
 	flush_as(4, KEY, 8, 8, GLOBAL | DURABLE);
 	response(4);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(6, 2, "01 11");
 }
 
@@ -262,7 +270,7 @@ TEST_F(run, a_flush_holds_what_lies_in_its_range)
 	write_bytes(1, KEY, 0, 24, 1);
 	flush(2, 1, 1);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 3, "010 011 110 111");
 }
 
@@ -271,7 +279,7 @@ TEST_F(run, a_range_one_byte_short_leaves_the_last_word)
 	write_bytes(1, KEY, 0, 16, 1);
 	flush_as(2, KEY, 0, 15, DURABLE);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 2, "10 11");
 }
 
@@ -280,7 +288,7 @@ TEST_F(run, a_range_that_ends_with_the_write_holds_its_last_bytes)
 	write_bytes(1, KEY, 0, 11, 1);
 	flush_as(2, KEY, 0, 11, DURABLE);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 2, "1/");
 }
 
@@ -289,7 +297,7 @@ TEST_F(run, a_flush_of_the_region_holds_all_that_its_key_names)
 	write_bytes(1, KEY, 0, 40, 1);
 	flush_as(2, OTHER, 4711, 3, DURABLE | ROCE_FETH_SEL_MR);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 5, "11110 11111");
 }
 
@@ -298,7 +306,7 @@ TEST_F(run, a_flush_of_a_window_holds_the_window)
 	write_bytes(1, KEY, 0, 32, 1);
 	flush_as(2, 0x404, 0, 0, DURABLE | ROCE_FETH_SEL_MR);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 4, "0110 0111 1110 1111");
 }
 
@@ -309,18 +317,151 @@ TEST_F(run, a_plain_acknowledge_does_not_answer_a_flush)
 	write_word(3, 1, 1);
 	ack(2);
 	ack(3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(5, 1, "0 1");
 	EXPECT_EQ(0, model.all_answers);
+}
+
+static void read_memory(uint32_t psn, uint32_t key, uint64_t place, uint32_t length)
+{
+	request(ROCE_RC_READ_REQUEST, psn, key, place, length, "", 0);
 }
 
 TEST_F(run, a_read_gives_no_floor)
 {
 	write_word(1, 0, 1);
-	request(ROCE_RC_READ_REQUEST, 2, KEY, 0, 8, "", 0);
+	read_memory(2, KEY, 0, 8);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 1, "0 1");
+}
+
+/* Of another place, on the same device. */
+TEST_F(run, by_adr_read_a_read_is_a_flush)
+{
+	write_word(1, 0, 1);
+	read_memory(2, KEY, 4096, 8);
+	response(2);
+	load("adr-read");
+	EXPECT_STATES(2, 1, "0 1");
+	EXPECT_STATES(3, 1, "1");
+	load("ordered");
+	EXPECT_STATES(3, 1, "0 1");
+	load("strict");
+	EXPECT_STATES(3, 1, "0 1");
+}
+
+TEST_F(run, by_adr_read_a_read_of_nothing_or_elsewhere_is_none)
+{
+	write_word(1, 0, 1);
+	read_memory(2, KEY, 0, 0);
+	response(2);
+	read_memory(3, 0x303, 0x1000 - VA, 8);
+	response(3);
+	load("adr-read");
+	EXPECT_EQ(0, model.all_answers);
+	EXPECT_STATES(5, 1, "0 1");
+}
+
+TEST_F(run, by_adr_read_a_read_speaks_for_its_own_qp_and_what_precedes_it)
+{
+	write_word(1, 0, 1);
+	use_qp(18, 34, 50001);
+	write_word(100, 1, 1);
+	read_memory(101, KEY, 0, 8);
+	write_word(102, 2, 1);
+	response(101);
+	load("adr-read");
+	EXPECT_STATES(5, 3, "010 011 110 111");
+}
+
+/* Its first response may leave before the rest was read. */
+TEST_F(run, by_adr_read_the_last_response_answers_a_long_read)
+{
+	uint8_t rest[4 + 1024] = { 0x1f };
+
+	write_word(1, 0, 1);
+	read_memory(2, KEY, 0, 3072);
+	packet(false, ROCE_RC_READ_RESPONSE_FIRST, 2, rest, sizeof(rest));
+	packet(false, ROCE_RC_READ_RESPONSE_MIDDLE, 3, rest + 4, sizeof(rest) - 4);
+	packet(false, ROCE_RC_READ_RESPONSE_LAST, 4, rest, sizeof(rest));
+	load("adr-read");
+	EXPECT_STATES(3, 1, "0 1");
+	EXPECT_STATES(4, 1, "0 1");
+	EXPECT_STATES(5, 1, "1");
+}
+
+TEST_F(run, by_adr_read_a_write_passes_a_read_and_an_atomic_write_does_not)
+{
+	write_word(1, 0, 1);
+	read_memory(2, KEY, 0, 8);
+	write_word(3, 1, 1);
+	atomic_write(4, 2, 1);
+	load("adr-read");
+	EXPECT_STATES(4, 3, "000 010 100 101 110 111");
+}
+
+TEST_F(run, by_eadr_what_is_visible_is_durable)
+{
+	write_word(1, 0, 1);
+	flush_as(2, KEY, 0, 8, GLOBAL);
+	response(2);
+	write_word(3, 1, 1);
+	read_memory(4, KEY, 0, 8);
+	response(4);
+	write_word(5, 2, 1);
+	ack(5);
+	load("eadr");
+	EXPECT_STATES(3, 1, "1");
+	EXPECT_STATES(8, 3, "110 111");
+	load("adr-read");
+	EXPECT_STATES(3, 1, "0 1");
+}
+
+/* The same memory, by two keys. */
+TEST_F(run, by_strict_a_flush_covers_what_its_key_stored)
+{
+	write_word(1, 0, 1);
+	flush_as(2, OTHER, 0, 8, DURABLE);
+	response(2);
+	load("spec");
+	EXPECT_STATES(3, 1, "1");
+	EXPECT_EQ(1, history.loosely);
+	load("strict");
+	EXPECT_STATES(3, 1, "0 1");
+}
+
+TEST_F(run, by_strict_a_flush_covers_no_part_of_a_write)
+{
+	uint8_t bytes[8];
+
+	memset(bytes, 1, 8);
+	write_bytes(1, KEY, 0, 16, 1);
+	flush(2, 0, 1);
+	request(ROCE_RC_WRITE_FIRST, 3, KEY, 16, 16, bytes, 8);
+	packet(true, ROCE_RC_WRITE_LAST, 4, bytes, 8);
+	flush(5, 3, 1);		/* all of its last packet */
+	response(5);
+	load("spec");
+	EXPECT_STATES(6, 4, "1001 1011 1101 1111");
+	load("strict");
+	EXPECT_STATES(6, 4, "0000 0001 0010 0011 0100 0101 0110 0111 1000 1001 1010 1011 1100 1101 1110 1111");
+}
+
+TEST_F(run, by_strict_a_flush_covers_a_whole_write)
+{
+	uint8_t bytes[8];
+
+	memset(bytes, 1, 8);
+	request(ROCE_RC_WRITE_FIRST, 1, KEY, 8, 16, bytes, 8);
+	packet(true, ROCE_RC_WRITE_LAST, 2, bytes, 8);
+	flush(3, 1, 2);
+	atomic_write(4, 0, 1);
+	flush_as(5, KEY, 4711, 3, DURABLE | ROCE_FETH_SEL_MR);
+	response(5);
+	load("strict");
+	EXPECT_EQ(0, history.loosely);
+	EXPECT_STATES(6, 3, "111");
 }
 
 /* Nothing has told the MTU, so the READ may have taken several PSNs; the FLUSH is before it. */
@@ -330,7 +471,7 @@ TEST_F(run, a_flush_before_a_long_read_is_answered)
 	flush(2, 0, 1);
 	request(ROCE_RC_READ_REQUEST, 3, KEY, 0, 512, "", 0);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(1, model.all_answers);
 	EXPECT_STATES(4, 1, "1");
 }
@@ -342,7 +483,7 @@ TEST_F(run, an_answered_flush_says_that_those_before_it_are_executed)
 	write_word(3, 1, 1);
 	flush(4, 1, 1);
 	response(4);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(5, 2, "11");
 }
 
@@ -359,7 +500,7 @@ TEST_F(run, an_answered_atomic_write_says_that_the_flushes_before_it_are_execute
 	write_word(5, 0, 2);
 	response(4);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 3, "000 001 100 101");
 	EXPECT_STATES(6, 3, "100 101 110 111 200 201 210 211");
 	cuts = model_cuts(&model, &n);
@@ -380,7 +521,7 @@ TEST_F(run, an_atomic_write_after_an_answered_flush_makes_no_cut)
 	atomic_write(3, 1, 1);
 	response(2);
 	response(3);
-	load(ORDER_SPEC);
+	load("spec");
 	free(model_cuts(&model, &n));
 	EXPECT_EQ(2, n);
 }
@@ -389,7 +530,7 @@ TEST_F(run, two_stores_of_half_a_word_leave_it_in_parts)
 {
 	write_bytes(1, KEY, 0, 4, 1);
 	write_bytes(2, KEY, 4, 4, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(2, 1, "/ 0 1");
 }
 
@@ -401,7 +542,7 @@ TEST_F(run, stores_that_overlap_are_told_apart)
 	flush_as(3, KEY, 8, 36, DURABLE);	/* and half of word 5 */
 	response(3);
 	write_bytes(4, KEY, 24, 8, 3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(8, history.words);
 	EXPECT_EQ(7, history.stretches.n);
 	EXPECT_STATES(4, 8, "01/22/00 01/22/01 01/22/10 01/22/11 11/22/00 11/22/01 11/22/10 11/22/11");
@@ -417,7 +558,7 @@ TEST_F(run, a_long_write_is_one_stretch)
 
 	write_bytes(1, KEY, 0, 4096, 1);
 	write_bytes(2, KEY, 4096, 8, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(2, history.stretches.n);
 	EXPECT_EQ(513, history.words);
 	model_cut(&model, 2);
@@ -443,20 +584,13 @@ TEST_F(run, atomics_store_what_their_answers_tell)
 	add.compare = htobe64(0x0303030303030303);
 	add.swap_or_add = htobe64(0x0404040404040404);
 	packet(true, ROCE_RC_CMP_SWAP, 3, &add, sizeof(add));
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(4, 1, "0 1 3 4");
 }
 
 /******************************************************************************
  * QPs
  */
-
-static void use_qp(uint32_t qp, uint32_t peer, uint16_t port)
-{
-	net.qp = qp;
-	net.peer = peer;
-	net.port = port;
-}
 
 TEST_F(run, a_flush_speaks_for_its_own_qp)
 {
@@ -467,7 +601,7 @@ TEST_F(run, a_flush_speaks_for_its_own_qp)
 	write_word(100, 1, 1);
 	flush(101, 0, 2);
 	response(101);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(5, 2, "01 11");
 }
 
@@ -492,7 +626,7 @@ TEST_F(run, qps_with_the_same_psns_are_told_apart_by_their_ports)
 	response(2);	/* of QP 18 */
 	use_qp(17, 33, port_of(17, 33));
 	ack(1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(6, 2, "01 11");
 }
 
@@ -517,7 +651,7 @@ TEST_F(run, qps_share_words)
 	use_qp(17, 33, 50000);
 	flush(2, 0, 1);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(4, 1, "1 2");
 }
 
@@ -533,7 +667,7 @@ TEST_F(run, psns_wrap)
 	write_word(0, 1, 1);
 	flush(1, 1, 1);
 	response(1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(4, 2, "10 11");
 	EXPECT_STATES(6, 2, "11");
 }
@@ -548,7 +682,7 @@ TEST_F(run, duplicates_change_nothing)
 	response(3);
 	flush(3, 0, 1);
 	response(3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(3, history.requests.n);
 	EXPECT_STATES(8, 1, "2");
 }
@@ -560,7 +694,7 @@ TEST_F(run, a_repeat_with_other_bytes_is_noticed)
 	write_word(1, 0, 1);
 	write_word(2, 1, 3);
 	ack(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(2, history.requests.n);
 	EXPECT_EQ(NULL, history.requests.v[0].changed);
 	ASSERT_NE(NULL, history.requests.v[1].changed);
@@ -572,7 +706,7 @@ TEST_F(run, what_comes_out_of_order_is_not_received)
 	write_word(1, 0, 1);
 	write_word(3, 1, 3);
 	nak(2, ROCE_AETH_NAK_PSN);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 2, "00 10");
 }
 
@@ -583,7 +717,7 @@ TEST_F(run, what_the_target_asks_for_again_it_has_not_got)
 	write_word(3, 2, 1);
 	nak(2, ROCE_AETH_NAK_PSN);
 	write_word(2, 1, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(4, 3, "000 100");
 	EXPECT_STATES(5, 3, "000 010 100 110");
 }
@@ -596,7 +730,7 @@ TEST_F(run, what_was_sent_again_before_the_target_asked_is_found)
 	nak(1, ROCE_AETH_NAK_PSN);
 	write_word(2, 1, 1);
 	ack(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(2, 2, "00");
 	EXPECT_STATES(3, 2, "00 10");
 	EXPECT_STATES(6, 2, "00 01 10 11");
@@ -611,7 +745,7 @@ TEST_F(run, a_nak_that_is_late_takes_nothing_back)
 	nak(2, ROCE_AETH_NAK_PSN);
 	write_word(3, 2, 1);
 	ack(3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 3, "000 020 100 120");
 	EXPECT_STATES(6, 3, "000 001 020 021 100 101 120 121");
 }
@@ -622,7 +756,7 @@ TEST_F(run, what_is_refused_changes_nothing)
 	write_word(2, 1, 1);
 	nak(2, ROCE_AETH_NAK_ACCESS);
 	write_word(3, 2, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(4, 3, "000 100");
 }
 
@@ -631,7 +765,7 @@ TEST_F(run, a_packet_with_a_wrong_icrc_is_not_received)
 	net.broken = true;
 	write_word(1, 0, 1);
 	net.broken = false;
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(1, capture.broken);
 	EXPECT_STATES(1, 1, "0");
 }
@@ -643,7 +777,7 @@ TEST_F(run, a_flush_with_the_icrc_of_linux_6_2_is_received)
 	flush(2, 0, 1);
 	net.legacy = false;
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(3, 1, "1");
 }
 
@@ -656,7 +790,7 @@ TEST_F(run, each_packet_of_a_write_counts_by_itself)
 	packet(true, ROCE_RC_WRITE_LAST, 2, bytes, 8);
 	flush(3, 0, 2);
 	response(3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(1, 2, "00 10");
 	EXPECT_STATES(2, 2, "00 01 10 11");
 	EXPECT_STATES(4, 2, "11");
@@ -668,7 +802,7 @@ TEST_F(run, a_long_read_takes_several_psns)
 	request(ROCE_RC_READ_REQUEST, 2, KEY, 0, 2048, "", 0);
 	write_word(4, 1, 1);	/* two PSNs: an MTU of 1024 */
 	ack(4);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(4, 2, "00 01 10 11");
 }
 
@@ -679,7 +813,7 @@ TEST_F(run, ipv6_and_vlans_are_read)
 	write_bytes(1, KEY, 0, 11, 1);	/* and a pad */
 	flush(2, 0, 2);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(0, capture.broken);
 	EXPECT_STATES(2, 2, "0/ 00 1/ 10");
 	EXPECT_STATES(3, 2, "1/");
@@ -689,7 +823,7 @@ TEST_F(run, ordinary_memory_is_left_alone)
 {
 	request(ROCE_RC_WRITE_ONLY, 1, 0x303, 0x1000 - VA, 8, "abcdefgh", 8);
 	write_word(2, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(1, history.words);
 }
 
@@ -734,9 +868,9 @@ TEST_F(run, a_qp_used_again_is_an_error)
 	EXPECT_ERROR("a QP used again cannot be followed");
 }
 
-static void load_stores(enum order order)
+static void load_stores(const char *rules)
 {
-	load(order);
+	load(rules);
 	history_needs_stores(&history);
 }
 
@@ -783,17 +917,17 @@ TEST_F(run, what_came_before_the_copy_is_told_from_what_was_there)
 	write_word(2, 1, 9);
 	hold("server.pmem0.start", "75");
 	hold("server.pmem0.boot", "34");
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(2, 2, "75 79");
 	content_map(&boot, in_folder("server.pmem0.boot"), &memory);
 	before.booted = boot.bytes;
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(0, 2, "35");
 	EXPECT_STATES(1, 2, "35 75");
 	EXPECT_STATES(2, 2, "35 39 75 79");
 	/* A byte less, and the request came after the copy. */
 	before.copied--;
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STATES(2, 2, "75 79");
 	unlink(in_folder("server.pmem0.boot"));
 }
@@ -810,13 +944,13 @@ TEST_F(run, half_a_frame_at_the_end_is_left_out)
 	whole = ftell(net.pcap);
 	write_word(2, 1, 1);
 	end = ftell(net.pcap);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(false, capture.half_frame);
 	EXPECT_EQ(2, capture.frames);
 	while (--end > whole) {
 		if (truncate(in_folder("server.pcap"), end))
 			exit(1);
-		load(ORDER_SPEC);
+		load("spec");
 		EXPECT_EQ(true, capture.half_frame);
 		EXPECT_EQ(1, capture.frames);
 		EXPECT_STATES(1, 2, "00 10");
@@ -936,7 +1070,7 @@ TEST_F(run, hints_say_nothing_of_a_record_and_its_tail)
 	atomic_write(3, 0, 1);
 	flush(4, 0, 1);
 	response(4);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("", hints_text());
 }
 
@@ -947,7 +1081,7 @@ TEST_F(run, hints_say_nothing_of_a_tail_that_the_next_replaces)
 	write_word(2, 1, 1);
 	flush(3, 1, 1);
 	atomic_write(4, 0, 2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("", hints_text());
 }
 
@@ -956,7 +1090,7 @@ TEST_F(run, hints_say_nothing_of_a_store_that_changes_nothing)
 {
 	write_word(1, 1, 0);
 	atomic_write(2, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("", hints_text());
 }
 
@@ -968,7 +1102,7 @@ TEST_F(run, hints_name_a_store_that_no_flush_covers_before_an_atomic_write)
 	flush(4, 3, 1);
 	atomic_write(5, 0, 1);
 	flush_as(6, KEY, 0, 128, DURABLE);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("hint: frame 5, ATOMIC WRITE psn 5 (0x0 to 0x8) of QP 17: no persistent FLUSH before it covers all of WRITE psn 1 (0x40 to 0x80), frame 1, nor of 1 other store\n  A power failure may leave the ATOMIC WRITE without the store.  If it relies on that, send a FLUSH between the two.\n",
 		     hints_text());
 }
@@ -978,7 +1112,7 @@ TEST_F(run, hints_name_a_flush_that_leaves_a_byte)
 	write_bytes(1, KEY, 64, 16, 1);
 	flush_as(2, KEY, 64, 15, DURABLE);
 	atomic_write(3, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_HINT("covers all of WRITE psn 1 (0x40 to 0x50), frame 1\n");
 }
 
@@ -987,7 +1121,7 @@ TEST_F(run, hints_name_a_flush_that_covers_nothing)
 	write_word(1, 0, 1);
 	flush(2, 0, 1);
 	flush(3, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("hint: frame 3, FLUSH psn 3 (0x0 to 0x8) of QP 17: it covers nothing\n  No store of its QP lies wholly in its range, unless an earlier FLUSH covers that.\n",
 		     hints_text());
 }
@@ -997,7 +1131,7 @@ TEST_F(run, hints_say_nothing_of_a_flush_for_a_send)
 {
 	packet(true, ROCE_RC_SEND_ONLY, 1, "abcdefgh", 8);
 	flush(2, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("", hints_text());
 }
 
@@ -1005,7 +1139,7 @@ TEST_F(run, hints_name_a_flush_before_its_write)
 {
 	flush(1, 0, 1);
 	write_word(2, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_HINT("hint: frame 1, FLUSH psn 1 (0x0 to 0x8) of QP 17: it covers nothing; WRITE psn 2 (0x0 to 0x8), frame 2, which it names, was sent after it");
 }
 
@@ -1014,7 +1148,7 @@ TEST_F(run, hints_name_a_flush_of_another_qp)
 	write_word(1, 0, 1);
 	use_qp(18, 34, 50001);
 	flush(100, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_HINT("hint: frame 2, FLUSH psn 100 (0x0 to 0x8) of QP 18: it covers nothing; WRITE psn 1 (0x0 to 0x8), frame 1, which it names, is of QP 17");
 }
 
@@ -1025,7 +1159,7 @@ TEST_F(run, hints_blame_no_other_qp_for_what_is_covered)
 	flush(2, 0, 1);
 	use_qp(18, 34, 50001);
 	flush(100, 0, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_HINT("hint: frame 3, FLUSH psn 100 (0x0 to 0x8) of QP 18: it covers nothing\n");
 }
 
@@ -1033,7 +1167,7 @@ TEST_F(run, hints_name_a_repeat_with_other_bytes)
 {
 	write_word(1, 0, 1);
 	write_word(1, 0, 3);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_HINT("hint: frame 1, WRITE psn 1 (0x0 to 0x8) of QP 17: frame 2 sends it again with other bytes\n");
 }
 
@@ -1045,7 +1179,7 @@ TEST_F(run, hints_name_two_qps_on_one_word)
 	write_word(100, 1, 2);
 	use_qp(17, 33, 50000);
 	response(2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_HINT("hint: frame 3, WRITE psn 100 (0x8 to 0x10) of QP 18: WRITE psn 1 (0x0 to 0x18), frame 1, of QP 17 stored to the same word, 0x8, and no FLUSH");
 }
 
@@ -1057,7 +1191,7 @@ TEST_F(run, hints_say_nothing_of_two_qps_after_each_other)
 	response(2);
 	use_qp(18, 34, 50001);
 	write_word(100, 0, 2);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("", hints_text());
 }
 
@@ -1073,7 +1207,7 @@ TEST_F(run, hints_say_nothing_of_a_counter_of_two_qps)
 	fetch_add(1);
 	use_qp(18, 34, 50001);
 	fetch_add(100);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_STREQ("", hints_text());
 }
 
@@ -1081,7 +1215,7 @@ TEST_F(run, hints_show_some_of_each_kind)
 {
 	for (unsigned int i = 1; i <= 5; i++)
 		flush(i, i, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_NE(NULL, strstr(hints_text(), "frame 3, FLUSH"));
 	EXPECT_EQ(NULL, strstr(hints_text(), "frame 4, FLUSH"));
 	EXPECT_HINT("hint: and 2 more like these\n");
@@ -1102,7 +1236,7 @@ TEST_F(run, hints_tell_the_right_rings_from_some_of_the_wrong_ones)
 	for (size_t i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
 		begin(net.folder);
 		ASSERT_EQ(true, ring_make(rings[i].mode, 60));
-		load(ORDER_SPEC);
+		load("spec");
 		if (rings[i].hint)
 			EXPECT_HINT(rings[i].hint);
 		else
@@ -1164,7 +1298,7 @@ TEST_F(run, each_request_and_each_pair_is_lost_and_left)
 
 	for (unsigned int i = 0; i < 6; i++)
 		write_bytes(i + 1, KEY, i * 16, 16, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	coverage = take_sample(12, 0, 1000, 1);
 	EXPECT_EQ(true, coverage.complete);
 	EXPECT_EQ(46, taken.n);
@@ -1183,7 +1317,7 @@ TEST_F(run, each_value_of_a_tail_is_left)
 {
 	for (unsigned int i = 1; i < 9; i++)
 		write_word(i, 0, i);
-	load(ORDER_SPEC);
+	load("spec");
 	take_sample(1, 0, 1000, 1);
 	EXPECT_EQ(9, taken.n);
 }
@@ -1194,7 +1328,7 @@ TEST_F(run, what_is_lost_takes_along_what_waits_for_it)
 	flush(2, 0, 1);
 	atomic_write(3, 1, 1);
 	write_word(4, 2, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	take_sample(3, 0, 1000, 1);
 	EXPECT_EQ(true, taken.all_allowed);
 	EXPECT_EQ(true, was_taken("001"));	/* without the first */
@@ -1211,7 +1345,7 @@ TEST_F(run, the_packets_of_a_message_are_lost_together)
 	request(ROCE_RC_WRITE_FIRST, 1, KEY, 0, 24, bytes, 16);
 	packet(true, ROCE_RC_WRITE_LAST, 2, bytes, 8);
 	write_word(3, 3, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	take_sample(4, 0, 1000, 1);
 	EXPECT_EQ(4, taken.n);
 	EXPECT_EQ(true, was_taken("1110"));
@@ -1225,7 +1359,7 @@ TEST_F(run, all_states_of_a_small_run_are_taken)
 	struct coverage coverage;
 
 	write_bytes(1, KEY, 0, 64, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	coverage = take_sample(8, 253, 1000, 1);
 	EXPECT_EQ(false, coverage.all);
 	coverage = take_sample(8, 1000, 1000, 1);
@@ -1243,7 +1377,7 @@ TEST_F(run, lines_and_words_are_lost_and_left)
 	flush(2, 0, 4);
 	write_bytes(3, KEY, 0, 32, 2);
 	atomic_write(4, 0, 3);
-	load(ORDER_SPEC);
+	load("spec");
 	coverage = take_sample(12, 200, 1000, 1);
 	EXPECT_EQ(true, taken.all_allowed);
 	EXPECT_EQ(12, coverage.words.all);
@@ -1278,7 +1412,7 @@ TEST_F(run, a_limit_leaves_the_complete_part_incomplete)
 {
 	write_bytes(1, KEY, 0, 64, 1);
 	write_bytes(2, KEY, 64, 32, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	EXPECT_EQ(false, take_sample(12, 1000, 3, 1).complete);
 	EXPECT_EQ(3, taken.n);
 	EXPECT_EQ(true, take_sample(12, 1000, 4, 1).complete);
@@ -1292,7 +1426,7 @@ TEST_F(run, many_requests_in_flight_are_few_states)
 
 	for (unsigned int i = 0; i < 200; i++)
 		write_word(i + 1, i, 1);
-	load(ORDER_SPEC);
+	load("spec");
 	coverage = take_sample(1, 0, SIZE_MAX, 1);
 	EXPECT_EQ(true, coverage.complete);
 	EXPECT_EQ(true, coverage.older);
@@ -1367,7 +1501,7 @@ static void try_rings(struct __test_metadata *_metadata, unsigned int records)
 		}
 		begin(net.folder);
 		ASSERT_EQ(true, ring_make(ring_modes[i], records));
-		load(ORDER_SPEC);
+		load("spec");
 		for (uint64_t seed = 1; seed <= 5; seed++) {
 			size_t n = failures(seed, &coverage);
 
@@ -1383,6 +1517,31 @@ TEST_F_TIMEOUT(run, mistakes_are_found_in_60_records, 300) { try_rings(_metadata
 TEST_F_TIMEOUT(run, mistakes_are_found_in_300_records, 300) { try_rings(_metadata, 300); }
 TEST_F_TIMEOUT(run, mistakes_are_found_in_600_records, 300) { try_rings(_metadata, 600); }
 TEST_F_TIMEOUT(run, mistakes_are_found_in_5000_records, 300) { try_rings(_metadata, 5000); }
+
+/* Which platform forgives which mistake. */
+TEST_F(run, models_judge_rings_as_their_rules_say)
+{
+	static const struct {
+		const char *rules, *mode;
+		bool right;
+	} rings[] = {
+		{ "strict", "right", true }, { "strict", "loss", true }, { "strict", "read", false },
+		{ "ordered", "right", true }, { "ordered", "write-tail", true }, { "ordered", "no-flush", false },
+		{ "adr-read", "right", true }, { "adr-read", "read", true }, { "adr-read", "read-unwaited", false },
+		{ "adr-read", "write-tail", false }, { "adr-read", "global", false },
+		{ "eadr", "right", true }, { "eadr", "read", true }, { "eadr", "global", true },
+		{ "eadr", "no-flush", false }, { "eadr", "read-unwaited", false },
+	};
+	struct coverage coverage;
+
+	for (size_t i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
+		begin(net.folder);
+		ASSERT_EQ(true, ring_make(rings[i].mode, 60));
+		load(rings[i].rules);
+		EXPECT_EQ(rings[i].right, !failures(1, &coverage)) TH_LOG("%s by %s", rings[i].mode,
+									  rings[i].rules);
+	}
+}
 
 /******************************************************************************
  * Which cases run: some kernels' harness has no option for it

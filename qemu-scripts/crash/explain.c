@@ -227,14 +227,15 @@ static enum culprit look_for_near_miss(const struct model *model, const struct r
 		if (request->packet->frame <= lost->packet->frame ||
 		    (limit && request->packet->frame >= limit->packet->frame))
 			continue;
-		if (same_qp && request->packet->opcode == ROCE_RC_READ_REQUEST && request->region) {
+		if (same_qp && request->packet->opcode == ROCE_RC_READ_REQUEST && request->region && !request->flush) {
 			found = CULPRIT_READ;
 		} else if (!is_flush(request)) {
 			continue;
 		} else if (request_holds(request, offset, mask)) {
 			/* A good one would have been found already. */
 			found = !request->flush ? CULPRIT_GLOBAL :
-				!same_qp ? CULPRIT_OTHER_QP : CULPRIT_NO_FLUSH;
+				!same_qp ? CULPRIT_OTHER_QP :
+				history->rules->strict ? CULPRIT_STRICT : CULPRIT_NO_FLUSH;
 		} else if (same_qp && meets(request, lost)) {
 			found = CULPRIT_RANGE;
 		} else {
@@ -384,8 +385,9 @@ static void find_culprit(struct explanation *e, const struct model *model)
 			request_text(&history->requests.v[near]));
 	} else if (flush && seen && flush->psn < seen->psn) {
 		e->culprit = CULPRIT_PASSED;
-		fprintf(why, "%s, which covers it, had not been executed%s: a %s may pass a FLUSH.  Wait until the FLUSH has completed, or store by ATOMIC WRITE, which never passes it.",
-			request_text(flush), tail, opcode_name(seen->packet->opcode));
+		fprintf(why, "%s, which covers it, had not been executed%s: a %s may pass a %s.  Wait until the %s has completed, or store by ATOMIC WRITE, which never passes it.",
+			request_text(flush), tail, opcode_name(seen->packet->opcode),
+			opcode_name(flush->packet->opcode), opcode_name(flush->packet->opcode));
 	} else if (flush && !seen && elsewhere != NEVER) {
 		e->culprit = CULPRIT_QPS;
 		e->seen = elsewhere;
@@ -424,6 +426,15 @@ static void find_culprit(struct explanation *e, const struct model *model)
 		case CULPRIT_RANGE:
 			fprintf(why, "%s does not hold all that was stored to the word at 0x%" PRIx64 "%s.  Its range, or its key, has to cover what is to be durable.",
 				request_text(flush), history_offset(history, held->word), tail);
+			break;
+		case CULPRIT_STRICT:
+			if (flush->rkey != lost->rkey)
+				fprintf(why, "%s names it by the key 0x%x, and the %s has the key 0x%x%s: by --model strict, a FLUSH covers what was stored by its own key.",
+					request_text(flush), flush->rkey, opcode_name(lost->packet->opcode),
+					lost->rkey, tail);
+			else
+				fprintf(why, "%s holds a part of the %s only%s: by --model strict, a FLUSH covers what lies in its range as a whole.",
+					request_text(flush), opcode_name(lost->packet->opcode), tail);
 			break;
 		case CULPRIT_BEFORE:
 			fprintf(why, "%s names it, but was sent before it%s: a FLUSH covers what precedes it.  Send the FLUSH after the store.",

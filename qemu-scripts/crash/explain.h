@@ -15,6 +15,7 @@ enum culprit {
 	CULPRIT_TOO_EARLY,	/* the FLUSH was not answered yet */
 	CULPRIT_GLOBAL,		/* FLUSH for visibility only */
 	CULPRIT_RANGE,		/* the FLUSH names other bytes */
+	CULPRIT_STRICT,		/* the FLUSH is of another key, or names a part of the WRITE */
 	CULPRIT_OTHER_QP,	/* the FLUSH is of another QP */
 	CULPRIT_READ,		/* a READ in its place */
 	CULPRIT_QPS,		/* what relies on it is of another QP, and did not wait */

@@ -523,8 +523,8 @@ static unsigned int give_back(struct history *history, struct responder *r, uint
 	return lost;
 }
 
-/* The request that has this PSN, or the next one. */
-static struct request *request_of(struct history *history, const struct responder *r, uint64_t psn)
+/* The place in the flow of the request that has this PSN, or of the next one. */
+static size_t first_from(const struct history *history, const struct responder *r, uint64_t psn)
 {
 	size_t low = 0, high = r->flow->requests.n;
 
@@ -536,18 +536,20 @@ static struct request *request_of(struct history *history, const struct responde
 		else
 			high = middle;
 	}
-	if (low == r->flow->requests.n)
-		return NULL;
-	return &history->requests.v[r->flow->requests.v[low]];
+	return low;
 }
 
 /* A program that reuses its buffer before the completion sends other bytes the second time. */
 static void compare_repeat(struct history *history, const struct responder *r,
 			   const struct packet *packet, uint64_t psn)
 {
-	struct request *request = request_of(history, r, psn);
+	size_t n = first_from(history, r, psn);
+	struct request *request;
 
-	if (request && request->psn == psn && request->packet->opcode == packet->opcode &&
+	if (n == r->flow->requests.n)
+		return;
+	request = &history->requests.v[r->flow->requests.v[n]];
+	if (request->psn == psn && request->packet->opcode == packet->opcode &&
 	    (request->packet->payload_length != packet->payload_length ||
 	     memcmp(request->packet->payload, packet->payload, packet->payload_length)))
 		request->changed = packet;
@@ -581,6 +583,16 @@ static void take_from_initiator(struct history *history, struct responder *r,
 		compare_repeat(history, r, packet, psn);
 }
 
+/* The request that a response with this PSN completes, or NULL. */
+static struct request *answered_by(struct history *history, const struct responder *r, uint64_t psn)
+{
+	size_t n = first_from(history, r, psn + 1);
+	struct request *request = n ? &history->requests.v[r->flow->requests.v[n - 1]] : NULL;
+
+	/* A long READ takes several PSNs, and its last response has the last one. */
+	return request && psn == request->psn + request->psns - 1 ? request : NULL;
+}
+
 /* False if what is answered has not come, as far as is known here. */
 static bool take_success(struct history *history, struct responder *r, const struct packet *packet)
 {
@@ -596,8 +608,8 @@ static bool take_success(struct history *history, struct responder *r, const str
 	if (!r->flow->any_done || psn > r->flow->done)
 		r->flow->done = psn;
 	r->flow->any_done = true;
-	request = request_of(history, r, psn);
-	if (!request || request->psn != psn || request->answer)
+	request = answered_by(history, r, psn);
+	if (!request || request->answer)
 		return true;
 	switch (request->packet->opcode) {
 	case ROCE_RC_FLUSH:
@@ -609,7 +621,7 @@ static bool take_success(struct history *history, struct responder *r, const str
 		own = packet->opcode == ROCE_RC_ATOMIC_ACK;
 		break;
 	case ROCE_RC_READ_REQUEST:
-		own = packet->opcode != ROCE_RC_ACK;
+		own = packet->opcode == ROCE_RC_READ_RESPONSE_ONLY || packet->opcode == ROCE_RC_READ_RESPONSE_LAST;
 		break;
 	default:
 		own = true;
@@ -819,17 +831,26 @@ static bool is_store(const struct request *request)
 	return false;
 }
 
-static bool is_persistent_flush(const struct request *request)
+/* Does it make durable what its QP stored before? */
+static bool is_flush(const struct history *history, const struct request *request)
 {
-	return request->packet->opcode == ROCE_RC_FLUSH &&
-	       request->packet->feth & ROCE_FETH_PLT_PERSISTENT;
+	switch (request->packet->opcode) {
+	case ROCE_RC_FLUSH:
+		return request->packet->feth &
+		       (ROCE_FETH_PLT_PERSISTENT | (history->rules->global ? ROCE_FETH_PLT_GLOBAL : 0));
+	case ROCE_RC_READ_REQUEST:
+		return history->rules->read && request->length && request->region &&
+		       region_is_persistent(request->region);
+	}
+	return false;
 }
 
-static void mark_request(mark_list *marks, const struct request *request)
+static void mark_request(const struct history *history, mark_list *marks, const struct request *request)
 {
 	uint64_t va, run, place;
 
-	if (!request->region || !(is_store(request) || is_persistent_flush(request)))
+	if (!request->region ||
+	    !(is_store(request) || (request->packet->opcode == ROCE_RC_FLUSH && is_flush(history, request))))
 		return;
 	for (size_t i = 0;
 	     region_run(request->region, request->va, request->length, i, &va, &run, &place); i++)
@@ -861,7 +882,7 @@ static void find_stretches(struct history *history)
 	int depth = 0;
 
 	for (size_t i = 0; i < history->requests.n; i++)
-		mark_request(&marks, &history->requests.v[i]);
+		mark_request(history, &marks, &history->requests.v[i]);
 	if (marks.n)
 		qsort(marks.v, marks.n, sizeof(*marks.v), by_offset);
 	for (size_t i = 0; i < marks.n; i++) {
@@ -1022,7 +1043,21 @@ static uint8_t part_of(const struct stretch *stretch, uint64_t place, uint64_t l
 	return part;
 }
 
-/* FLUSH number @number of the QP covers what its QP did to the bytes from @place on. */
+/*
+ * "Writes to the same R_Key, wholly inside the range": the narrowest that the specification can mean.  A WRITE of
+ * several packets is one WRITE.
+ */
+static bool covers_strictly(const struct history *history, const struct request *flush, uint32_t index)
+{
+	const struct request *store = &history->requests.v[history->requests.v[index].message];
+	const struct packet *first = store->packet;
+
+	return flush->rkey == store->rkey && first->va >= flush->va &&
+	       first->va - flush->va <= flush->length &&
+	       first->length <= flush->length - (first->va - flush->va);
+}
+
+/* The flush covers what its QP did to the bytes from @place on. */
 static void cover_stretch(struct history *history, struct request *flush, uint32_t s, uint64_t place,
 			  uint64_t length)
 {
@@ -1037,6 +1072,11 @@ static void cover_stretch(struct history *history, struct request *flush, uint32
 			break;
 		if (update->mask & ~held)
 			continue;
+		if (flush->packet->opcode == ROCE_RC_FLUSH && !covers_strictly(history, flush, update->request)) {
+			if (history->rules->strict)
+				continue;
+			history->loosely += history->stretches.v[s].words;
+		}
 		update->covered = flush->flush;
 		*list_add(&flush->covers) = u;
 	}
@@ -1051,7 +1091,19 @@ static bool is_open(const struct history *history, uint32_t s, uint32_t flow)
 	return false;
 }
 
-static void cover(struct history *history, uint32_t index, open_list *open)
+/* A READ pushes all before it, wherever that goes. */
+static void cover_all(struct history *history, struct request *read, open_list *open)
+{
+	for (size_t o = 0; o < open->n; o++) {
+		const struct stretch *stretch = &history->stretches.v[open->v[o]];
+
+		cover_stretch(history, read, open->v[o], stretch->offset, (uint64_t)stretch->words * WORD);
+	}
+	open->n = 0;
+}
+
+/* A FLUSH pushes what it names. */
+static void cover_named(struct history *history, uint32_t index, open_list *open)
 {
 	struct request *flush = &history->requests.v[index];
 	uint64_t va, run, place;
@@ -1102,14 +1154,14 @@ static void apply(struct history *history, uint32_t index, open_list *open)
 	case ROCE_RC_FETCH_ADD:
 		store_atomic(history, index, open);
 		break;
-	case ROCE_RC_FLUSH:
-		if (!is_persistent_flush(request))
-			break;
+	}
+	if (is_flush(history, request)) {
 		request->flush = ++flow->flushes;
 		*list_add(&flow->flush) = index;
-		if (request->length)
-			cover(history, index, open);
-		break;
+		if (request->packet->opcode == ROCE_RC_READ_REQUEST)
+			cover_all(history, request, open);
+		else if (request->length)
+			cover_named(history, index, open);
 	}
 	history->requests.v[index].updates = history->updates.n -
 					     history->requests.v[index].first_update;
@@ -1138,13 +1190,13 @@ static void sort_by_stretch(struct history *history)
 }
 
 void history_read(struct history *history, const struct capture *capture,
-		  const struct memory *memory, const struct before *before)
+		  const struct memory *memory, const struct before *before, const struct rules *rules)
 {
 	struct matching matching = { };
 	packet_list *packets;
 	open_list *open;
 
-	*history = (struct history){ .capture = capture, .memory = memory, .before = before };
+	*history = (struct history){ .capture = capture, .memory = memory, .before = before, .rules = rules };
 	refuse_others(history);
 	sort_packets(history, &matching);
 	match_answers(history, &matching);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the target took and answered, as its capture shows it: the requests of each QP in the order
- * of their PSNs, what they did to its persistent memory, and which FLUSH covers that.
+ * of their PSNs, what they did to its persistent memory, and which flush covers that.  The rules say which
+ * requests are flushes: persistent FLUSHes, and for some platforms others.
  *
  * A target is followed as the specification has it, by the PSNs that it expects.  A packet that
  * came counts as received unless the target asked for it again or refused it.
@@ -11,6 +12,7 @@
 
 #include "capture.h"
 #include "memory.h"
+#include "rules.h"
 
 #define WORD	8			/* bytes: what no power failure tears */
 #define NEVER	UINT32_MAX
@@ -25,10 +27,10 @@ struct flow {
 	uint32_t mtu;			/* 0: nothing told */
 	bool any_done;
 	uint64_t done;			/* PSN of the last request that the target said to have executed */
-	uint32_t flushes;		/* persistent ones received, of which each has a number from 1 */
+	uint32_t flushes;		/* received, of which each has a number from 1 */
 	uint32_t reads;			/* of persistent memory */
 	LIST(uint32_t) requests;	/* in the order of their PSNs */
-	LIST(uint32_t) flush;		/* request of FLUSH number n: flush.v[n - 1] */
+	LIST(uint32_t) flush;		/* request of flush number n: flush.v[n - 1] */
 };
 
 /* A packet of a request that the target took. */
@@ -45,14 +47,14 @@ struct request {
 	uint64_t write_va;		/* where a WRITE of several packets has got to, before it */
 	uint32_t write_rkey, write_left;
 	bool write_open;
-	const struct packet *answer;	/* its own: of READ, FLUSH, ATOMIC WRITE, Atomics */
+	const struct packet *answer;	/* its own, of a READ the last packet; of READ, FLUSH, ATOMIC WRITE, Atomics */
 
-	uint32_t flushes_before;	/* persistent ones, of its QP */
+	uint32_t flushes_before;	/* of its QP */
 	uint32_t flush;			/* its number, if it is one; or 0 */
 	const struct packet *changed;	/* the same, sent again with other bytes; the first count here */
 	uint32_t message;		/* the request that is the first packet of its message */
 	uint32_t first_update, updates;	/* what it did */
-	LIST(uint32_t) covers;		/* FLUSH: the updates that it makes durable */
+	LIST(uint32_t) covers;		/* flush: the updates that it makes durable */
 };
 
 /* What a request gave a stretch. */
@@ -63,7 +65,7 @@ struct update {
 		const uint8_t *bytes;	/* of a longer one: in the capture */
 	};
 	uint8_t mask;			/* the bytes of each word that the request wrote */
-	uint32_t covered;		/* number of the first FLUSH of its QP that covers it, or NEVER */
+	uint32_t covered;		/* number of the first flush of its QP that covers it, or NEVER */
 	uint32_t before;		/* the update before this one, of the same stretch, or NEVER */
 	uint32_t position;		/* among those of its stretch, from 0 on */
 };
@@ -96,6 +98,7 @@ struct history {
 	const struct capture *capture;
 	const struct memory *memory;
 	const struct before *before;
+	const struct rules *rules;
 	LIST(struct flow) flows;
 	LIST(struct request) requests;	/* in the order in which they came */
 	LIST(struct update) updates;	/* the same */
@@ -104,11 +107,12 @@ struct history {
 	uint32_t words;			/* of all stretches */
 	uint64_t stores;		/* to them */
 	uint32_t sends;			/* to receive buffers that nobody told us of */
+	uint64_t loosely;		/* stores that a flush covers, and would not by the rules of "strict" */
 };
 
 /* Ends the program if something cannot be followed, and says where. */
 void history_read(struct history *history, const struct capture *capture,
-		  const struct memory *memory, const struct before *before);
+		  const struct memory *memory, const struct before *before, const struct rules *rules);
 
 /* Ends the program if there is nothing that a power failure could take: such a run would pass unseen. */
 void history_needs_stores(const struct history *history);
@@ -136,7 +140,7 @@ static inline uint64_t history_offset(const struct history *history, uint32_t wo
 	return stretch->offset + (uint64_t)(word - stretch->word) * WORD;
 }
 
-/* A FLUSH whose response the target had sent when @frame had passed. */
+/* A flush whose response the target had sent when @frame had passed. */
 static inline bool answered(const struct request *request, unsigned int frame)
 {
 	return request->answer && request->answer->frame <= frame;

@@ -55,11 +55,6 @@ static const struct request *request_of(const struct model *model, const struct 
 	return &model->history->requests.v[update->request];
 }
 
-static bool is_persistent_flush(const struct request *request)
-{
-	return request->flush;
-}
-
 static int by_answer(const void *a, const void *b, void *history)
 {
 	const struct request *requests = ((const struct history *)history)->requests.v;
@@ -111,11 +106,11 @@ static void find_witnesses(struct model *model)
 			(void *)history);
 }
 
-void model_init(struct model *model, const struct history *history, enum order order, uint64_t seed)
+void model_init(struct model *model, const struct history *history, uint64_t seed)
 {
 	size_t stretches = history->stretches.n, flows = history->flows.n;
 
-	*model = (struct model){ .history = history, .order = order, .seed = seed };
+	*model = (struct model){ .history = history, .seed = seed };
 	model->executed = xcalloc(flows, sizeof(*model->executed));
 	model->received = xcalloc(flows, sizeof(*model->received));
 	model->chosen = xcalloc(flows, sizeof(*model->chosen));
@@ -132,7 +127,7 @@ void model_init(struct model *model, const struct history *history, enum order o
 	model->above = xcalloc(history->requests.n, sizeof(*model->above));
 	model->answer = xcalloc(history->requests.n, sizeof(*model->answer));
 	for (uint32_t i = 0; i < history->requests.n; i++)
-		if (is_persistent_flush(&history->requests.v[i]) && history->requests.v[i].answer)
+		if (history->requests.v[i].flush && history->requests.v[i].answer)
 			model->answer[model->all_answers++] = i;
 	qsort_r(model->answer, model->all_answers, sizeof(*model->answer), by_answer,
 		(void *)history);
@@ -206,7 +201,7 @@ static void receive(struct model *model, uint32_t index)
 	}
 	model->updates += request->updates;
 	add_in_flight(model, index, request->updates);
-	if (is_persistent_flush(request))
+	if (request->flush)
 		model->received[request->flow]++;
 }
 
@@ -223,7 +218,7 @@ static void raise_floor(struct model *model, uint32_t s, int32_t position)
 	set_open(model, s);
 }
 
-/* The answer to @request says that so many persistent FLUSHes of its QP have been executed. */
+/* The answer to @request says that so many flushes of its QP have been executed. */
 static void execute(struct model *model, const struct request *request, uint32_t flushes)
 {
 	const struct flow *flow = &model->history->flows.v[request->flow];
@@ -327,12 +322,12 @@ static void choose(struct model *model, const uint32_t *flushes)
 	memcpy(model->chosen, flushes, model->history->flows.n * sizeof(*flushes));
 }
 
-/* So many persistent FLUSHes of its QP have been executed where this update is seen. */
+/* So many flushes of its QP have been executed where this update is seen. */
 static uint32_t needs(const struct model *model, const struct update *update)
 {
 	const struct request *request = request_of(model, update);
 
-	if (model->order == ORDER_ALL || request->packet->opcode == ROCE_RC_ATOMIC_WRITE)
+	if (model->history->rules->in_order || request->packet->opcode == ROCE_RC_ATOMIC_WRITE)
 		return request->flushes_before;
 	return 0;
 }

@@ -3,9 +3,9 @@
  * What a power failure may leave of a history: the model of Documentation/crash-states.rst.
  *
  * A cut is a frame of the target's capture: the power fails after that frame.  A state of a cut says
- * for each word which of its values is left.  Between two answers that say which persistent FLUSHes have
- * been executed, a later cut allows all that an earlier one does.  So the cuts before each such answer,
- * and the last, have all states.
+ * for each word which of its values is left.  Between two answers that say which flushes have been executed,
+ * a later cut allows all that an earlier one does.  So the cuts before each such answer, and the last, have
+ * all states.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -13,11 +13,6 @@
 #include "history.h"
 
 #define START	(-1)		/* position of what a word held before all updates */
-
-enum order {
-	ORDER_SPEC,		/* WRITE and Atomics may pass a FLUSH, ATOMIC WRITE may not */
-	ORDER_ALL,		/* a target that executes the requests of a QP one by one */
-};
 
 /* A word that does not hold its newest value, but that at @position of its updates. */
 struct held {
@@ -36,14 +31,13 @@ struct state {
 
 struct model {
 	const struct history *history;
-	enum order order;
 	uint64_t seed;
 
 	/* The cut where the model stands: see model_cut(). */
 	unsigned int frame;
 	uint32_t requests, updates;	/* received */
-	uint32_t answers;		/* to persistent FLUSHes, in answer[] */
-	uint32_t *executed;		/* of each flow: persistent FLUSHes that were, for sure */
+	uint32_t answers;		/* to flushes, in answer[] */
+	uint32_t *executed;		/* of each flow: flushes that were, for sure */
 	uint32_t *received;		/* and those that may have been */
 	int32_t *top, *floor;		/* of each stretch: positions */
 	LIST(uint32_t) open;		/* stretches whose words may hold more than one value */
@@ -58,7 +52,7 @@ struct model {
 	uint32_t *in_message;		/* of each message: updates above the floors, of all its packets */
 	uint32_t *above;		/* of each request: its updates above the floors of their stretches */
 
-	uint32_t *answer;		/* answered persistent FLUSHes, in the order of the answers */
+	uint32_t *answer;		/* answered flushes, in the order of the answers */
 	uint32_t all_answers;
 	LIST(uint32_t) witnesses;	/* answered ATOMIC WRITEs that say more than the answers to FLUSHes did */
 	uint32_t witnessed;		/* so many of them */
@@ -70,7 +64,7 @@ struct model {
 	int32_t *choice;		/* of each word of the open stretches */
 };
 
-void model_init(struct model *model, const struct history *history, enum order order, uint64_t seed);
+void model_init(struct model *model, const struct history *history, uint64_t seed);
 
 /* Let the power fail when @frame has passed. */
 void model_cut(struct model *model, unsigned int frame);

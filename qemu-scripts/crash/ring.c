@@ -22,7 +22,7 @@
 const char *const ring_modes[] = {
 	"right", "one-by-one", "loss", NULL,
 	"no-flush", "no-flush-once", "short-once", "write-tail", "fetch-add-tail", "flush-first", "early-tail",
-	"other-qp-tail", "global", "few-slots", "heartbeat", NULL
+	"other-qp-tail", "global", "few-slots", "heartbeat", "read", "read-unwaited", NULL
 };
 
 static struct {
@@ -82,12 +82,34 @@ static void store_record(unsigned int n)
 		words, sizeof(words));
 }
 
+static bool reads(void)
+{
+	return is("read") || is("read-unwaited");
+}
+
+/* In place of a FLUSH: it reads the first word. */
+static void read_word(unsigned int n, unsigned int word)
+{
+	request(ROCE_RC_READ_REQUEST, next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, word * 8, 8, "", 0);
+}
+
 static void flush_record(unsigned int n)
 {
 	unsigned int words = RECORD_WORDS - is_once("short-once", n);
 
-	flush_as(next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, slot_word(n) * 8, words * 8,
-		 is("global") ? GLOBAL : DURABLE);
+	if (reads())
+		read_word(n, slot_word(n));
+	else
+		flush_as(next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, slot_word(n) * 8, words * 8,
+			 is("global") ? GLOBAL : DURABLE);
+}
+
+static void flush_tail(unsigned int n)
+{
+	if (reads())
+		read_word(n, 0);
+	else
+		flush_as(next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, 0, 8, DURABLE);
 }
 
 static void store_tail(unsigned int n)
@@ -97,7 +119,7 @@ static void store_tail(unsigned int n)
 
 	if (is("fetch-add-tail"))
 		packet(true, ROCE_RC_FETCH_ADD, next_psn(n, ROCE_RC_ATOMIC_ACK), &add, sizeof(add));
-	else if (is("write-tail"))
+	else if (is("write-tail") || reads())
 		request(ROCE_RC_WRITE_ONLY, next_psn(n, ROCE_RC_ACK), KEY, 0, 8, &tail, 8);
 	else
 		request(ROCE_RC_ATOMIC_WRITE, next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, 0, 8, &tail, 8);
@@ -132,12 +154,14 @@ static void append(unsigned int n)
 	if (!is("no-flush") && !is_once("no-flush-once", n) && !is_once("heartbeat", n) &&
 	    !is("flush-first"))
 		flush_record(n);
+	if (is("read"))
+		answer_record(n);
 	/* The second of two records is stored before the tail, and flushed after it. */
 	if (is("early-tail") && n % 2 && n < ring.records)
 		store_record(n + 1);
 	use_tail_qp(is("other-qp-tail"));
 	store_tail(n + (is("early-tail") && n % 2 && n < ring.records));
-	flush_as(next_psn(n, ROCE_RC_READ_RESPONSE_ONLY), KEY, 0, 8, DURABLE);
+	flush_tail(n);
 	use_tail_qp(false);
 }
 
@@ -177,7 +201,7 @@ bool ring_make(const char *mode, unsigned int records)
 	ring.slots = is("few-slots") ? READABLE : SLOTS;
 	ring.psn[0] = 1;
 	ring.psn[1] = 10000000;
-	depth = is("one-by-one") || is("heartbeat") ? 1 : DEPTH;
+	depth = is("one-by-one") || is("heartbeat") || is("read") ? 1 : DEPTH;
 	if (is("heartbeat"))
 		store_heartbeat();
 	for (unsigned int n = 1; n <= records; n++) {

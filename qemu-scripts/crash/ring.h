@@ -13,7 +13,7 @@
 /* Makes the packets that append so many records.  False if there is no such mode. */
 bool ring_make(const char *mode, unsigned int records);
 
-/* All modes; the first few, up to NULL, are right, the others, up to NULL, are wrong. */
+/* All modes; the first few, up to NULL, are right by "spec", the others, up to NULL, are wrong. */
 extern const char *const ring_modes[];
 
 /*
