@@ -134,6 +134,10 @@ static bool read_transport(struct packet *packet, struct bytes rest)
 		    !take(&rest, 4))
 			missing = true;
 		break;
+	case ROCE_RC_SEND_LAST_IMM:
+	case ROCE_RC_SEND_ONLY_IMM:
+	case ROCE_RC_SEND_LAST_INV:
+	case ROCE_RC_SEND_ONLY_INV:
 	case ROCE_RC_WRITE_LAST_IMM:
 		if (!take(&rest, 4))
 			missing = true;

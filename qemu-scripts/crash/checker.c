@@ -574,6 +574,22 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 	return wait_for_verdict(checker, said);
 }
 
+enum verdict checker_look_with(struct checker *checker, const struct model *model, const struct state *state,
+			       const word_list *words, const char **said)
+{
+	struct slot *slot = free_slot(checker);
+
+	prepare(checker, slot, model, state);
+	slot->foreign = true;
+	for (size_t i = 0; i < words->n; i++) {
+		use_page(slot, words->v[i].offset / PAGE);
+		write_file(slot->image, slot->image_fd, &words->v[i].value, WORD, words->v[i].offset);
+	}
+	copy_state(&slot->state, state);
+	start(checker, slot, state);
+	return wait_for_verdict(checker, said);
+}
+
 void checker_keep(struct checker *checker, const struct model *model, const struct state *state,
 		  const char *image, const char *answered)
 {

@@ -23,6 +23,13 @@ struct content {
 /* Ends the program if @path does not hold the device of @memory. */
 void content_map(struct content *content, const char *path, const struct memory *memory);
 
+/* A word of the device, and what it holds. */
+struct word_content {
+	uint64_t offset, value;
+};
+
+typedef LIST(struct word_content) word_list;
+
 struct checker;
 
 /* What became of a state.  A recovery that crashes or hangs on it is a finding like any other. */
@@ -58,6 +65,10 @@ enum verdict checker_look(struct checker *checker, const struct model *model,
 /* The same with @content, and all that was answered before the cut where @model stands. */
 enum verdict checker_look_at(struct checker *checker, const struct model *model,
 			     const struct content *content, const char **said);
+
+/* The same with the state, but for some words that hold something else. */
+enum verdict checker_look_with(struct checker *checker, const struct model *model, const struct state *state,
+			       const word_list *words, const char **said);
 
 /* The image of the state that checker_look() was asked last, before the checker touched it. */
 void checker_keep(struct checker *checker, const struct model *model, const struct state *state,

@@ -361,6 +361,7 @@ static uint64_t next_page(const struct run *run, const struct content *end, uint
 struct unexplained {
 	struct ranges own;	/* by none of them */
 	struct ranges wrong;	/* they stored something else there */
+	word_list words;	/* all of these, as they were at the end */
 };
 
 static void compare_word(const struct run *run, const struct content *end, uint64_t offset,
@@ -371,10 +372,10 @@ static void compare_word(const struct run *run, const struct content *end, uint6
 	uint64_t value;
 
 	memcpy(&value, end->bytes + offset, WORD);
-	if (w == NEVER && memcmp(&value, run->start.bytes + offset, WORD))
-		add_to_ranges(&unexplained->own, offset);
-	else if (w != NEVER && !is_explained(history, w, value))
-		add_to_ranges(&unexplained->wrong, offset);
+	if (w == NEVER ? !memcmp(&value, run->start.bytes + offset, WORD) : is_explained(history, w, value))
+		return;
+	add_to_ranges(w == NEVER ? &unexplained->own : &unexplained->wrong, offset);
+	*list_add(&unexplained->words) = (struct word_content){ offset, value };
 }
 
 static void compare_end(const struct run *run, const struct content *end, struct unexplained *unexplained)
@@ -397,22 +398,21 @@ static void print_unexplained(const struct run *run, const struct unexplained *u
 		printf("the NVDIMM held at the end what these requests explain, and nothing else had changed\n");
 	if (own->words)
 		printf("note: %zu words were changed by none of these requests, but by the target's own CPU%s:%s\n",
-		       own->words, run->history.sends ? ", or by a SEND" : "", own->text);
+		       own->words, run->history.somewhere ? ", or by a SEND" : "", own->text);
 	if (wrong->words)
 		printf("note: %zu words that requests stored held something else at the end; has the target's own CPU changed them%s?%s\n",
-		       wrong->words, run->history.sends ? ", or a SEND" : "", wrong->text);
+		       wrong->words, run->history.somewhere ? ", or a SEND" : "", wrong->text);
 }
 
 /*
  * Compare what the NVDIMM held at the end with what the requests explain.  The rest is shown: it is
- * the doing of the target's own program, or a mistake of ours.  How many words that is.
+ * the doing of the target's own program, or a mistake of ours.
  */
-static size_t check_end(const struct run *run, bool strict)
+static word_list check_end(const struct run *run, bool strict)
 {
 	const char *path = xasprintf("%s/server.pmem0", run->folder);
 	struct unexplained unexplained = { };
 	struct content end;
-	size_t words;
 
 	if (access(path, R_OK)) {
 		if (strict)
@@ -420,17 +420,17 @@ static size_t check_end(const struct run *run, bool strict)
 			     path);
 		printf("note: there is no %s, so that what was read here cannot be compared with it\n",
 		       path);
-		return 0;
+		return unexplained.words;
 	}
 	content_map(&end, path, &run->memory);
 	compare_end(run, &end, &unexplained);
 	print_unexplained(run, &unexplained);
 	munmap((void *)end.bytes, end.size);
 	close(end.fd);
-	words = unexplained.own.words + unexplained.wrong.words;
-	if (strict && words)
-		fail("--strict: the requests do not explain %zu words that %s held at the end", words, path);
-	return words;
+	if (strict && unexplained.words.n)
+		fail("--strict: the requests do not explain %zu words that %s held at the end",
+		     unexplained.words.n, path);
+	return unexplained.words;
 }
 
 /******************************************************************************
@@ -597,8 +597,15 @@ static bool end_where_it_is_enough(struct results *results)
 	return true;
 }
 
+static void __attribute__((noreturn))
+fail_to_judge(const word_list *unexplained, const char *why, const char *said)
+{
+	fail("this run cannot be judged: %zu words were changed by what no request explains, such as the target's own CPU, and the checker counts on them.  %s: %s",
+	     unexplained->n, why, said);
+}
+
 /* Is the checker of use, and what the requests explain all that it looks at? */
-static void try_checker(struct run *run, struct checker *checker, size_t unexplained)
+static void try_checker(struct run *run, struct checker *checker, const word_list *unexplained)
 {
 	const char *path = xasprintf("%s/server.pmem0", run->folder), *said;
 	enum verdict at_start, at_end;
@@ -624,9 +631,8 @@ static void try_checker(struct run *run, struct checker *checker, size_t unexpla
 		       said);
 		return;
 	}
-	if (unexplained && checker_look(checker, &run->model, &state, &said) != CONSISTENT)
-		fail("this run cannot be judged: %zu words were changed by what no request explains, such as the target's own CPU, and the checker counts on them.  It accepts what the target held at the end, and refuses it without them: %s",
-		     unexplained, said);
+	if (unexplained->n && checker_look(checker, &run->model, &state, &said) != CONSISTENT)
+		fail_to_judge(unexplained, "It accepts what the target held at the end, and refuses it without them", said);
 }
 
 struct check {
@@ -743,16 +749,28 @@ static void report(struct run *run, struct checker *checker, const struct explan
 	printf("  Kept: %s\n", kept_folder(run, &e->state));
 }
 
+/* Would the checker accept the state, had it what the target's own CPU stored as well? */
+static bool misses(struct run *run, struct checker *checker, const struct state *state,
+		   const word_list *unexplained)
+{
+	return unexplained->n &&
+	       checker_look_with(checker, &run->model, state, unexplained, NULL) == CONSISTENT;
+}
+
 /* @kept, if there is one, is told the folders. */
 static void explain_failures(struct run *run, struct checker *checker, struct results *results,
-			     FILE *kept)
+			     const word_list *unexplained, FILE *kept)
 {
-	unsigned int kinds = 0, explained = 0;
+	unsigned int kinds = 0, explained = 0, missing = 0;
 	struct explanation e;
+	const char *said;
 
 	for (size_t i = 0; i < results->failures.n && explained < EXPLAINED; i++) {
 		explain(&e, &run->model, checker, &results->failures.v[i].state);
-		if (!(kinds & 1 << e.culprit)) {
+		if (misses(run, checker, &e.state, unexplained)) {
+			missing++;
+			checker_look(checker, &run->model, &e.state, &said);
+		} else if (!(kinds & 1 << e.culprit)) {
 			kinds |= 1 << e.culprit;
 			explained++;
 			report(run, checker, &e);
@@ -761,6 +779,10 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 		}
 		explanation_free(&e);
 	}
+	if (missing && !explained)
+		fail_to_judge(unexplained, "Each state that fails is consistent with what they held at the end, and not without it", said);
+	if (missing)
+		printf("\nnote: %u states fail only without the words that no request explains: they are not shown\n", missing);
 	if (kinds == 1 << CULPRIT_CHECKER)
 		fail("the checker refuses states, and then accepts the same states: it must not depend on time, on chance, or on what an earlier call has left");
 }
@@ -884,7 +906,7 @@ int main(int argc, char **argv)
 	struct results results = { };
 	struct checker *checker;
 	struct options o;
-	size_t unexplained;
+	word_list unexplained;
 	struct run run;
 	FILE *kept = NULL;
 	bool complete;
@@ -906,9 +928,9 @@ int main(int argc, char **argv)
 	if (o.kept && !(kept = fopen(o.kept, "w")))
 		fail_errno("--kept %s", o.kept);
 	checker = checker_new(&run.history, &run.start, o.checker, o.jobs, o.timeout);
-	try_checker(&run, checker, unexplained);
+	try_checker(&run, checker, &unexplained);
 	complete = check_states(&run, &o, checker, &results);
-	explain_failures(&run, checker, &results, kept);
+	explain_failures(&run, checker, &results, &unexplained, kept);
 	if (kept)
 		close_file(kept, o.kept);
 	checker_free(checker);

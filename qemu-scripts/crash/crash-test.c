@@ -819,6 +819,75 @@ TEST_F(run, ipv6_and_vlans_are_read)
 	EXPECT_STATES(3, 2, "1/");
 }
 
+static void add_to_memory(const char *line);
+
+/* What the lab writes of a SEND that came as packet @psn: see memory.c. */
+static void sent(uint64_t va, uint32_t length, uint8_t opcode, uint32_t psn, bool more)
+{
+	/* The length of a datagram of some 800 bytes is before the BTH, or an immediate after it. */
+	uint32_t word[5] = { 0x2203, opcode, htobe32(net.qp), htobe32(psn), 0xabcd }, *w = word + more;
+
+	add_to_memory(xasprintf("sent 0x%llx %u 0x%x 0x%x 0x%x 0x%x", (unsigned long long)va, length, w[0], w[1], w[2],
+				w[3]));
+}
+
+static void send_word(uint8_t opcode, uint32_t psn, uint8_t value, bool more)
+{
+	uint8_t rest[12];
+
+	memset(rest, value, sizeof(rest));
+	packet(true, opcode, psn, rest + 4 * !more, 8 + 4 * more);
+}
+
+TEST_F(run, a_send_stores_where_the_kernel_was_seen_to_store_it)
+{
+	send_word(ROCE_RC_SEND_ONLY, 1, 1, false);
+	sent(VA + 8, 8, ROCE_RC_SEND_ONLY, 1, false);
+	send_word(ROCE_RC_SEND_ONLY_IMM, 2, 2, true);
+	sent(VA + 16, 8, ROCE_RC_SEND_ONLY_IMM, 2, true);
+	flush(3, 0, 2);
+	send_word(ROCE_RC_SEND_ONLY, 4, 3, false);	/* to ordinary memory */
+	sent(0x1000, 8, ROCE_RC_SEND_ONLY, 4, false);
+	response(3);
+	load("spec");
+	EXPECT_EQ(0, history.somewhere);
+	EXPECT_EQ(2, history.words);
+	EXPECT_STATES(4, 3, "000 002 010 012");
+	EXPECT_STATES(5, 3, "010 012");
+	load("strict");		/* it has no key */
+	EXPECT_STATES(5, 3, "000 002 010 012");
+}
+
+/* Nothing is stored that is only guessed. */
+TEST_F(run, a_send_to_an_unknown_place_stores_nothing)
+{
+	send_word(ROCE_RC_SEND_ONLY, 1, 1, false);
+	send_word(ROCE_RC_SEND_ONLY, 2, 1, false);
+	sent(VA, 4, ROCE_RC_SEND_ONLY, 2, false);	/* the rest went elsewhere */
+	send_word(ROCE_RC_SEND_ONLY, 3, 1, false);
+	sent(VA, 8, ROCE_RC_SEND_ONLY, 3, false);
+	sent(VA + 8, 8, ROCE_RC_SEND_ONLY, 3, false);
+	send_word(ROCE_RC_SEND_ONLY, 4, 1, false);
+	sent(0x99000, 8, ROCE_RC_SEND_ONLY, 4, false);	/* in no region */
+	packet(true, ROCE_RC_SEND_ONLY, 5, "", 0);
+	load("spec");
+	EXPECT_EQ(4, history.somewhere);
+	EXPECT_EQ(0, history.words);
+}
+
+/* Two regions at one address, as of two programs. */
+TEST_F(run, a_send_to_one_of_two_places_stores_nothing)
+{
+	add_to_memory("region 0x0 0x505 0x7f0000000000 64\npiece 0 64 dax0.0 64");
+	send_word(ROCE_RC_SEND_ONLY, 1, 1, false);
+	sent(VA, 8, ROCE_RC_SEND_ONLY, 1, false);
+	send_word(ROCE_RC_SEND_ONLY, 2, 1, false);
+	sent(VA + 64, 8, ROCE_RC_SEND_ONLY, 2, false);
+	load("spec");
+	EXPECT_EQ(1, history.somewhere);
+	EXPECT_STATES(2, 9, "000000000 000000001");
+}
+
 TEST_F(run, ordinary_memory_is_left_alone)
 {
 	request(ROCE_RC_WRITE_ONLY, 1, 0x303, 0x1000 - VA, 8, "abcdefgh", 8);
@@ -1001,7 +1070,7 @@ TEST_F(run, so_is_one_of_the_first_frame)
 	EXPECT_ERROR("frame 1 goes beyond the end of the file");
 }
 
-static void bad_memory(const char *line)
+static void add_to_memory(const char *line)
 {
 	FILE *file = fopen(in_folder("server.memory"), "a");
 
@@ -1011,7 +1080,7 @@ static void bad_memory(const char *line)
 
 TEST_F(run, what_the_lab_could_not_learn_is_an_error)
 {
-	bad_memory("unknown no kprobes");
+	add_to_memory("unknown no kprobes");
 	EXPECT_ERROR("could not learn what was registered: no kprobes");
 }
 
@@ -1027,13 +1096,13 @@ TEST_F(run, a_target_without_an_address_is_an_error)
 
 TEST_F(run, a_line_that_is_not_understood_is_an_error)
 {
-	bad_memory("region what");
+	add_to_memory("region what");
 	EXPECT_ERROR("line 9: not understood: region what");
 }
 
 TEST_F(run, a_key_that_is_given_twice_is_an_error)
 {
-	bad_memory("region 0x101 0x101 0x1000 4096");
+	add_to_memory("region 0x101 0x101 0x1000 4096");
 	EXPECT_ERROR("the key 0x101 was given twice");
 }
 

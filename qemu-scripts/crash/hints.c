@@ -15,17 +15,12 @@ struct look {
 	const struct history *history;
 	hint_list *hints;
 	LIST(uint32_t) pending;		/* updates since the last ATOMIC WRITE */
-	bool sent;			/* a SEND came; what it stored to is not known */
+	bool sent;			/* a SEND came, and nothing tells where it stored */
 };
 
 static const struct request *request_at(const struct history *history, uint32_t index)
 {
 	return &history->requests.v[index];
-}
-
-static bool is_send(const struct request *request)
-{
-	return !strcmp(opcode_name(request->packet->opcode), "SEND") && request->packet->payload_length;
 }
 
 static bool is_atomic(const struct request *request)
@@ -143,7 +138,7 @@ static void look_at_request(struct look *look, const struct flow *flow, size_t p
 	if (request->packet->opcode == ROCE_RC_ATOMIC_WRITE && request->updates)
 		look_at_atomic_write(look, flow->requests.v[place]);
 	/* It may be for what a SEND stored. */
-	look->sent |= is_send(request);
+	look->sent |= request->somewhere;
 	if (request->flush && !request->covers.n && !look->sent)
 		look_at_empty_flush(look, flow, place);
 	if (request->changed)

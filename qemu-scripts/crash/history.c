@@ -408,6 +408,23 @@ static const char *take_write(struct responder *r, struct request *request)
 	return NULL;
 }
 
+/* The receive buffer is the target's choice, which the lab has seen its kernel store to. */
+static void take_send(const struct history *history, struct request *request)
+{
+	const struct packet *packet = request->packet;
+	const struct sent *sent = memory_sent(history->memory, packet->qpn, packet->psn);
+
+	request->rkey = 0;
+	request->length = packet->payload_length;
+	if (!request->length)
+		return;
+	if (sent && sent->length == request->length) {
+		request->va = sent->va;
+		request->region = memory_at(history->memory, sent->va, sent->length);
+	}
+	request->somewhere = !request->region;
+}
+
 /* Looks at what the request is about.  NULL, or why a target has to refuse it. */
 static const char *take_request(struct history *history, struct responder *r,
 				struct request *request)
@@ -423,6 +440,7 @@ static const char *take_request(struct history *history, struct responder *r,
 	case ROCE_RC_SEND_FIRST ... ROCE_RC_SEND_ONLY_IMM:
 	case ROCE_RC_SEND_LAST_INV:
 	case ROCE_RC_SEND_ONLY_INV:
+		take_send(history, request);
 		return NULL;
 	case ROCE_RC_WRITE_FIRST ... ROCE_RC_WRITE_ONLY_IMM:
 		odd = take_write(r, request);
@@ -621,7 +639,7 @@ static bool take_success(struct history *history, struct responder *r, const str
 		own = packet->opcode == ROCE_RC_ATOMIC_ACK;
 		break;
 	case ROCE_RC_READ_REQUEST:
-		own = packet->opcode == ROCE_RC_READ_RESPONSE_ONLY || packet->opcode == ROCE_RC_READ_RESPONSE_LAST;
+		own = packet->opcode != ROCE_RC_ACK;
 		break;
 	default:
 		own = true;
@@ -822,6 +840,9 @@ static void mark_run(mark_list *marks, uint64_t place, uint64_t length, bool sto
 static bool is_store(const struct request *request)
 {
 	switch (request->packet->opcode) {
+	case ROCE_RC_SEND_FIRST ... ROCE_RC_SEND_ONLY_IMM:
+	case ROCE_RC_SEND_LAST_INV:
+	case ROCE_RC_SEND_ONLY_INV:
 	case ROCE_RC_WRITE_FIRST ... ROCE_RC_WRITE_ONLY_IMM:
 	case ROCE_RC_ATOMIC_WRITE:
 	case ROCE_RC_CMP_SWAP:
@@ -1141,7 +1162,8 @@ static void apply(struct history *history, uint32_t index, open_list *open)
 	case ROCE_RC_SEND_FIRST ... ROCE_RC_SEND_ONLY_IMM:
 	case ROCE_RC_SEND_LAST_INV:
 	case ROCE_RC_SEND_ONLY_INV:
-		history->sends += request->packet->payload_length > 0;
+		history->somewhere += request->somewhere;
+		store_run(history, index, request->packet->payload, request->length, open);
 		break;
 	case ROCE_RC_WRITE_FIRST ... ROCE_RC_WRITE_ONLY_IMM:
 	case ROCE_RC_ATOMIC_WRITE:

@@ -43,6 +43,7 @@ struct request {
 	uint32_t rkey;
 	uint32_t length;		/* of it all */
 	const struct region *region;
+	bool somewhere;			/* a SEND, and nothing tells where it stored */
 	const char *odd;		/* why the target should not have taken it */
 	uint64_t write_va;		/* where a WRITE of several packets has got to, before it */
 	uint32_t write_rkey, write_left;
@@ -106,7 +107,7 @@ struct history {
 	uint32_t *of_stretches;		/* the updates of each stretch, in order */
 	uint32_t words;			/* of all stretches */
 	uint64_t stores;		/* to them */
-	uint32_t sends;			/* to receive buffers that nobody told us of */
+	uint32_t somewhere;		/* SENDs that nothing tells of where they stored */
 	uint64_t loosely;		/* stores that a flush covers, and would not by the rules of "strict" */
 };
 

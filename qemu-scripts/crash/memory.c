@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "memory.h"
 
 /* "link MAC" */
@@ -121,6 +123,101 @@ static bool read_window(struct memory *memory, const char *text)
 	return true;
 }
 
+/*
+ * The BTH is the last three of the four words before the payload, or the first three if an immediate or a key
+ * follows it.  In the former case the first word is the length of a datagram, which may look like an opcode.  In the
+ * latter the second word is the QP, whose first byte is 0.  So is the opcode of SEND FIRST, but the length of that
+ * is one of an MTU, and looks like no opcode.
+ */
+static const uint32_t *find_bth(const uint32_t word[4])
+{
+	switch (word[0] & 0xff) {
+	case ROCE_RC_SEND_LAST_IMM:
+	case ROCE_RC_SEND_ONLY_IMM:
+	case ROCE_RC_SEND_LAST_INV:
+	case ROCE_RC_SEND_ONLY_INV:
+		return word[1] & 0xff ? word + 1 : word;
+	}
+	return word + 1;
+}
+
+/* "sent VA LENGTH W W W W": a store that may be of a SEND, and the four words of 4 bytes before the payload */
+static bool read_sent(struct memory *memory, const char *text)
+{
+	struct sent sent;
+	const uint32_t *bth;
+	uint32_t word[4];
+	char rest;
+
+	if (sscanf(text, "%" SCNx64 " %" SCNu32 " %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx32 " %c", &sent.va,
+		   &sent.length, &word[0], &word[1], &word[2], &word[3], &rest) != 6)
+		return false;
+	bth = find_bth(word);
+	sent.qpn = be32toh(bth[1]) & ROCE_24BITS;
+	sent.psn = be32toh(bth[2]) & ROCE_24BITS;
+	*list_add(&memory->sent) = sent;
+	return true;
+}
+
+static int by_packet(const void *a, const void *b)
+{
+	const struct sent *x = a, *y = b;
+
+	if (x->qpn != y->qpn)
+		return x->qpn < y->qpn ? -1 : 1;
+	return x->psn < y->psn ? -1 : x->psn > y->psn;
+}
+
+const struct sent *memory_sent(const struct memory *memory, uint32_t qpn, uint32_t psn)
+{
+	const struct sent wanted = { .qpn = qpn, .psn = psn }, *end = memory->sent.v + memory->sent.n, *sent;
+
+	if (!memory->sent.n)
+		return NULL;
+	sent = bsearch(&wanted, memory->sent.v, memory->sent.n, sizeof(wanted), by_packet);
+	if (sent && ((sent > memory->sent.v && !by_packet(sent - 1, sent)) ||
+		     (sent + 1 < end && !by_packet(sent + 1, sent))))
+		return NULL;
+	return sent;
+}
+
+static bool has_bytes(const struct region *region, uint64_t va, uint64_t length)
+{
+	return !region->window && va >= region->va && length <= region->length &&
+	       va - region->va <= region->length - length;
+}
+
+/* Do the bytes lie in the same places? */
+static bool is_same_place(const struct region *a, const struct region *b, uint64_t va, uint64_t length)
+{
+	uint64_t from[2], run[2], place[2];
+	bool more = true;
+
+	for (size_t i = 0; more; i++) {
+		more = region_run(a, va, length, i, &from[0], &run[0], &place[0]);
+		if (more != region_run(b, va, length, i, &from[1], &run[1], &place[1]) ||
+		    (more && (from[0] != from[1] || run[0] != run[1] || place[0] != place[1])))
+			return false;
+	}
+	return true;
+}
+
+const struct region *memory_at(const struct memory *memory, uint64_t va, uint64_t length)
+{
+	const struct region *found = NULL;
+
+	for (size_t i = 0; i < memory->regions.n; i++) {
+		const struct region *region = &memory->regions.v[i];
+
+		if (!has_bytes(region, va, length))
+			continue;
+		if (found && !is_same_place(found, region, va, length))
+			return NULL;
+		found = region;
+	}
+	return found;
+}
+
 static int by_rkey(const void *a, const void *b, void *memory)
 {
 	const struct region *regions = ((const struct memory *)memory)->regions.v;
@@ -149,6 +246,7 @@ void memory_read(struct memory *memory, const char *path)
 		{ "region ", read_region },
 		{ "piece ", read_piece },
 		{ "window ", read_window },
+		{ "sent ", read_sent },
 	};
 	FILE *file = fopen(path, "r");
 	unsigned int number = 0;
@@ -172,6 +270,8 @@ void memory_read(struct memory *memory, const char *path)
 	free(line);
 	fclose(file);
 	sort_keys(memory);
+	if (memory->sent.n)
+		qsort(memory->sent.v, memory->sent.n, sizeof(*memory->sent.v), by_packet);
 	if (!memory_has_link(memory))
 		fail("%s: it has no line \"link MAC\" with the target's address, so that no request can be told from an answer: run `rxe-vm pair` again, or add the line",
 		     path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the lab wrote down of the target (server.memory, see qemu-scripts/guest/registrations): its MAC
- * address, the device of its persistent memory, and what was registered of it.
+ * address, the device of its persistent memory, what was registered of it, and where SENDs stored.
  */
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -22,6 +22,13 @@ struct region {
 	LIST(struct piece) pieces;
 };
 
+/* Where the kernel stored the payload of a SEND. */
+struct sent {
+	uint32_t qpn, psn;
+	uint64_t va;
+	uint32_t length;	/* less than all of it, if that went to several places */
+};
+
 struct memory {
 	const char *path;
 	uint8_t mac[6];
@@ -30,6 +37,7 @@ struct memory {
 	LIST(struct region) regions;
 	uint32_t *by_key;		/* places in it of those that have an rkey, in its order */
 	size_t keys;
+	LIST(struct sent) sent;		/* by QP and PSN */
 };
 
 /* Read @path; ends the program, with the number of the line, if that is not understood. */
@@ -37,6 +45,12 @@ void memory_read(struct memory *memory, const char *path);
 
 /* The region or window that @rkey names, or NULL. */
 const struct region *memory_region(const struct memory *memory, uint32_t rkey);
+
+/* Where a packet of a SEND stored, or NULL if that was not seen, or more than once. */
+const struct sent *memory_sent(const struct memory *memory, uint32_t qpn, uint32_t psn);
+
+/* The region that has the bytes, or NULL: none, or several that lie in different places. */
+const struct region *memory_at(const struct memory *memory, uint64_t va, uint64_t length);
 
 /*
  * The @n-th run of persistent bytes, from 0 on, of the @length bytes at @va.  False if there is none

@@ -247,10 +247,20 @@ what_cannot_be_drawn_still_fails() {
 what_the_target_stored_cannot_be_judged() {
 	make_ring right 60
 	crash_states 0 --cuts $((60 * 8)) "$work/ring" -- sh -c "cp \"\$IMAGE\" $work/end"	# all that came
-	mv "$work/end" "$work/ring/server.pmem0"
-	printf 'abcd' | dd of="$work/ring/server.pmem0" bs=1 seek=65528 conv=notrunc status=none
+	printf 'abcd' | dd of="$work/end" bs=1 seek=65528 conv=notrunc status=none
+	cp "$work/end" "$work/ring/server.pmem0"
 	crash_states 2 "$work/ring" -- sh -c 'grep -q abcd "$IMAGE"'
 	says "this run cannot be judged: 1 words were changed by what no request explains"
+	says "It accepts what the target held at the end, and refuses it without them"
+	# Only as long as less than all has come.
+	crash_states 2 "$work/ring" -- sh -c "[ \$CUT = $((60 * 8)) ] || grep -q abcd \"\$IMAGE\""
+	says "Each state that fails is consistent with what they held at the end, and not without it"
+	# What fails for another reason is found.
+	make_ring no-flush-once 60
+	mv "$work/end" "$work/ring/server.pmem0"
+	crash_states 1 "$work/ring" -- "$ring"
+	says "1 words were changed by none of these requests"
+	says "Why: Of WRITE psn"
 }
 
 # The NVDIMM's file has no page at all, and yet the requests stored to it.
