@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -9,6 +11,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -19,6 +22,9 @@
 
 #define PAGE		4096
 #define OUTPUT_MAX	4096
+#define PRINTED_MAX	(64 << 20)	/* bytes: more than any checker has to say */
+#define TICK		100		/* ms: so often a checker that runs is looked at */
+#define MIB		(1 << 20)
 
 extern char **environ;
 
@@ -26,7 +32,8 @@ extern char **environ;
 struct slot {
 	char *image, *answered, *output;
 	char *kept;			/* another name of the image, which no checker knows */
-	int image_fd;
+	int image_fd, output_fd;
+	bool printed;			/* output is not empty */
 	uint8_t *map;			/* of the image */
 	int watch;			/* inotify: says that a checker may have written to the image; or -1 */
 	bool foreign;			/* the image holds something else than a state */
@@ -37,8 +44,14 @@ struct slot {
 	uint32_t updates, answers;	/* of the model, of which the newest is in there */
 	held_list held;		/* but these words */
 
-	pid_t pid;			/* 0: nothing runs */
-	time_t began;
+	pid_t pid;			/* 0: no checker lives */
+	int pidfd;
+	int ask, answer;		/* of a checker that stays: its stdin and its stdout */
+	char line[OUTPUT_MAX];		/* of its answer, so far */
+	size_t line_length;
+	bool is_early;			/* something came before it was asked */
+	bool busy;			/* the checker looks at a state */
+	int64_t began, watched;		/* ms */
 	size_t number;
 	struct state state;
 };
@@ -46,11 +59,12 @@ struct slot {
 struct checker {
 	const struct history *history;
 	const struct content *content;
-	char **argv, **environment;
+	const struct checker_options *options;
+	char **environment;
 	char *folder;
-	unsigned int seconds, jobs;
 	struct slot *slots;
-	char said[OUTPUT_MAX + 256];
+	struct pollfd *fds;		/* one for each slot */
+	char said[2 * OUTPUT_MAX + 256];
 	enum verdict verdict;
 };
 
@@ -191,6 +205,12 @@ static void compare_pages(const struct checker *checker, const struct slot *slot
 	}
 }
 
+/* Does a checker that stays have the image open, or mapped?  Only then is such a lease refused. */
+static bool is_open_elsewhere(const struct slot *slot)
+{
+	return fcntl(slot->image_fd, F_SETLEASE, F_WRLCK) || fcntl(slot->image_fd, F_SETLEASE, F_UNLCK);
+}
+
 /*
  * Has anyone had the image open for writing, or written to it by its name, since the last call?  Stores
  * to a mapping are seen when that goes.  True, too, if that cannot be known.
@@ -202,7 +222,7 @@ static bool was_written(const struct slot *slot)
 
 	while (slot->watch >= 0 && read(slot->watch, events, sizeof(events)) > 0)
 		written = true;
-	return written;
+	return written || (slot->pid && is_open_elsewhere(slot));
 }
 
 static void watch_image(struct slot *slot)
@@ -223,6 +243,7 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	struct stat st;
 	int fd;
 
+	slot->ask = slot->answer = -1;
 	slot->image = xasprintf("%s/image%u", checker->folder, number);
 	slot->answered = xasprintf("%s/answered%u", checker->folder, number);
 	slot->output = xasprintf("%s/output%u", checker->folder, number);
@@ -238,8 +259,9 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	}
 
 	slot->image_fd = open(slot->image, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	slot->output_fd = open(slot->output, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
 	fd = open(slot->answered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (slot->image_fd < 0 || ftruncate(slot->image_fd, content->size) || fd < 0 ||
+	if (slot->image_fd < 0 || slot->output_fd < 0 || ftruncate(slot->image_fd, content->size) || fd < 0 ||
 	    link(slot->image, slot->kept))
 		fail_errno("%s", slot->image);
 	close(fd);
@@ -366,145 +388,368 @@ static void set_variable(char **variable, const char *name, const char *value)
 	*variable = xasprintf("%s=%s", name, value);
 }
 
-static void start(struct checker *checker, struct slot *slot, const struct state *state)
+static int64_t now(void)
 {
-	posix_spawn_file_actions_t actions;
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* If memory runs out, the kernel shall end the checker, and not what is beside it. */
+static void offer_to_the_oom_killer(pid_t pid)
+{
+	char *path = xasprintf("/proc/%d/oom_score_adj", pid);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, "1000", 4) < 0)
+		errno = 0;	/* it may have ended */
+	if (fd >= 0)
+		close(fd);
+	free(path);
+}
+
+static void spawn(struct checker *checker, struct slot *slot, posix_spawn_file_actions_t *actions)
+{
+	char *const *argv = checker->options->argv;
 	posix_spawnattr_t attr;
-	sigset_t none;
+	sigset_t none, pipe;
+
+	sigemptyset(&none);
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &pipe);
+	errno = posix_spawnp(&slot->pid, argv[0], actions, &attr, argv, checker->environment);
+	if (errno) {
+		slot->pid = 0;
+		fail_errno("cannot run the checker %s%s", argv[0],
+			   strchr(argv[0], '/') || access(argv[0], X_OK) ? "" :
+			   ", which is not in PATH; for that of this folder say ./ before it");
+	}
+	posix_spawnattr_destroy(&attr);
+	slot->pidfd = pidfd_open(slot->pid, 0);
+	if (slot->pidfd < 0)
+		fail_errno("pidfd_open");
+	offer_to_the_oom_killer(slot->pid);
+}
+
+static void set_variables(struct checker *checker, const struct slot *slot, unsigned int frame)
+{
 	char cut[16];
 
-	snprintf(cut, sizeof(cut), "%u", state->frame);
+	snprintf(cut, sizeof(cut), "%u", frame);
 	set_variable(&checker->environment[0], "IMAGE", slot->image);
 	set_variable(&checker->environment[1], "ANSWERED", slot->answered);
 	set_variable(&checker->environment[2], "CUT", cut);
-
-	sigemptyset(&none);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_addopen(&actions, 1, slot->output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-	posix_spawn_file_actions_adddup2(&actions, 1, 2);
-	errno = posix_spawnp(&slot->pid, checker->argv[0], &actions, &attr, checker->argv,
-			     checker->environment);
-	if (errno) {
-		slot->pid = 0;
-		fail_errno("cannot run the checker %s%s", checker->argv[0],
-			   strchr(checker->argv[0], '/') || access(checker->argv[0], X_OK) ? "" :
-			   ", which is not in PATH; for that of this folder say ./ before it");
-	}
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
-	slot->began = time(NULL);
 }
 
-/* What became of the checker, and what it printed. */
-static void read_said(struct checker *checker, const struct slot *slot, const char *fate)
+static void start_for_one_state(struct checker *checker, struct slot *slot)
 {
-	size_t n = snprintf(checker->said, sizeof(checker->said), "%s%s", fate, *fate ? ": " : "");
-	FILE *file = fopen(slot->output, "r");
+	posix_spawn_file_actions_t actions;
 
-	if (file) {
-		n += fread(checker->said + n, 1, OUTPUT_MAX - 1, file);
-		fclose(file);
+	set_variables(checker, slot, slot->state.frame);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, slot->output_fd, 1);
+	posix_spawn_file_actions_adddup2(&actions, slot->output_fd, 2);
+	spawn(checker, slot, &actions);
+	posix_spawn_file_actions_destroy(&actions);
+}
+
+/* Its files keep their names as long as it lives. */
+static void start_to_stay(struct checker *checker, struct slot *slot)
+{
+	posix_spawn_file_actions_t actions;
+	int in[2], out[2];
+
+	set_variables(checker, slot, slot->state.frame);
+	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+		fail_errno("pipe");
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+	posix_spawn_file_actions_adddup2(&actions, slot->output_fd, 2);
+	spawn(checker, slot, &actions);
+	posix_spawn_file_actions_destroy(&actions);
+	close(in[0]);
+	close(out[1]);
+	slot->ask = in[1];
+	slot->answer = out[0];
+}
+
+static bool is_ready(int fd)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	return poll(&poll_fd, 1, 0) > 0;
+}
+
+static int end_checker(struct slot *slot);
+
+/* One line, the cut.  It may have ended since it gave its last answer. */
+static void ask_to_look(struct checker *checker, struct slot *slot)
+{
+	char line[16];
+	int length = snprintf(line, sizeof(line), "%u\n", slot->state.frame);
+
+	if (slot->pid && is_ready(slot->pidfd))
+		end_checker(slot);
+	if (!slot->pid)
+		start_to_stay(checker, slot);
+	slot->line_length = 0;
+	slot->is_early = is_ready(slot->answer);
+	/* If it ends just now, its answer will be missing. */
+	if (write(slot->ask, line, length) < 0 && errno != EPIPE)
+		fail_errno("the checker's stdin");
+}
+
+static void start(struct checker *checker, struct slot *slot)
+{
+	if (slot->printed && ftruncate(slot->output_fd, 0))
+		fail_errno("%s", slot->output);
+	slot->printed = false;
+	if (checker->options->serve)
+		ask_to_look(checker, slot);
+	else
+		start_for_one_state(checker, slot);
+	slot->busy = true;
+	slot->began = slot->watched = now();
+}
+
+/*
+ * Kills the checker, if it still runs, and what it has started and not waited for, which must not write
+ * to the next state.  Returns its status.
+ */
+static int end_checker(struct slot *slot)
+{
+	int status;
+
+	kill(-slot->pid, SIGKILL);
+	waitpid(slot->pid, &status, 0);
+	/* Orphans are ours: see checker_new(). */
+	while (waitpid(-slot->pid, NULL, 0) > 0)
+		;
+	close(slot->pidfd);
+	if (slot->ask >= 0) {
+		close(slot->ask);
+		close(slot->answer);
 	}
+	slot->ask = slot->answer = -1;
+	slot->pid = 0;
+	return status;
+}
+
+/* What became of the checker, its answer, and what it printed. */
+static void read_said(struct checker *checker, struct slot *slot, const char *fate, const char *answer)
+{
+	size_t n = snprintf(checker->said, sizeof(checker->said), "%s%s%s%s", fate, *fate ? ": " : "", answer,
+			    *answer ? "\n" : "");
+	ssize_t printed = pread(slot->output_fd, checker->said + n, sizeof(checker->said) - 1 - n, 0);
+
+	if (printed < 0)
+		fail_errno("%s", slot->output);
+	slot->printed = printed;
+	n += printed;
 	while (n && (checker->said[n - 1] == '\n' || checker->said[n - 1] == ' ' ||
 		     checker->said[n - 1] == ':'))
 		n--;
 	checker->said[n] = 0;
 }
 
-static void finish(struct checker *checker, struct slot *slot, int status, enum verdict verdict,
-		   checker_result result, void *arg)
+/* How a checker has ended, if that was no verdict. */
+static void describe_end(int status, char *fate, size_t size)
 {
+	if (WIFSIGNALED(status))
+		snprintf(fate, size, "the checker was killed by signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(fate, size, "the checker ended with status %d", WEXITSTATUS(status));
+}
+
+/* The checker for one state has ended. */
+static enum verdict judge_end(struct checker *checker, struct slot *slot)
+{
+	int status = end_checker(slot);
 	char fate[256] = "";
 
-	slot->pid = 0;
-	if (verdict == TOO_SLOW) {
-		snprintf(fate, sizeof(fate), "the checker ran longer than %u s (--timeout)",
-			 checker->seconds);
-	} else if (WIFSIGNALED(status)) {
-		verdict = CRASHED;
-		snprintf(fate, sizeof(fate), "the checker was killed by signal %d (%s)",
-			 WTERMSIG(status), strsignal(WTERMSIG(status)));
-	} else if (WEXITSTATUS(status) > 1) {
-		verdict = CRASHED;
-		snprintf(fate, sizeof(fate), "the checker ended with status %d; 0 is consistent, 1 is not, anything else an error of the checker",
-			 WEXITSTATUS(status));
-	} else {
-		verdict = WEXITSTATUS(status) ? INCONSISTENT : CONSISTENT;
+	if (WIFEXITED(status) && WEXITSTATUS(status) <= 1) {
+		read_said(checker, slot, "", "");
+		return WEXITSTATUS(status) ? INCONSISTENT : CONSISTENT;
 	}
-	read_said(checker, slot, fate);
-	result(arg, slot->number, &slot->state, verdict, checker->said);
+	describe_end(status, fate, sizeof(fate));
+	if (WIFEXITED(status))
+		strcat(fate, "; 0 is consistent, 1 is not, anything else an error of the checker");
+	read_said(checker, slot, fate, "");
+	return CRASHED;
 }
 
-/*
- * Kills the checker, if it still runs, and what it has started and not waited for, which must not write
- * to the next state.  Returns the status of the checker.
- */
-static int end_group(pid_t pid)
+/* Nothing more comes from the checker that stays: it has ended, or closed its stdout. */
+static enum verdict judge_silence(struct checker *checker, struct slot *slot)
 {
-	int status;
+	char fate[256];
 
-	kill(-pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	/* Orphans are ours: see checker_new(). */
-	while (waitpid(-pid, NULL, 0) > 0)
-		;
-	return status;
+	describe_end(end_checker(slot), fate, sizeof(fate));
+	strcat(fate, " before it gave an answer; with --serve it answers each line of its stdin");
+	read_said(checker, slot, fate, "");
+	return CRASHED;
 }
 
-static void stop(struct checker *checker, struct slot *slot, checker_result result, void *arg)
+/* "0" or "1 why", all of which has come. */
+static enum verdict judge_answer(struct checker *checker, struct slot *slot)
 {
-	finish(checker, slot, end_group(slot->pid), TOO_SLOW, result, arg);
+	char *line = slot->line, *end = memchr(line, '\n', slot->line_length);
+	bool is_one_line = end == line + slot->line_length - 1;
+	char digit = line[0];
+
+	*end = 0;
+	if (is_one_line && !slot->is_early && (digit == '0' || digit == '1') && (!line[1] || line[1] == ' ')) {
+		read_said(checker, slot, "", line + 1 + (line[1] == ' '));
+		return digit == '1' ? INCONSISTENT : CONSISTENT;
+	}
+	/* What is more may be taken for the answer to the next question. */
+	end_checker(slot);
+	read_said(checker, slot,
+		  slot->is_early ? "the checker printed a line before it was asked" :
+		  !is_one_line ? "the checker answers one question with more than one line" :
+		  "the checker's answer is neither \"0\" nor \"1 WHY\"", line);
+	return CRASHED;
 }
 
-static bool has_ended(pid_t pid)
+/* Takes what has come.  False if the answer is not complete. */
+static bool take_answer(struct checker *checker, struct slot *slot, enum verdict *verdict)
 {
-	siginfo_t info = { };
+	size_t room = sizeof(slot->line) - slot->line_length;
+	ssize_t n = read(slot->answer, slot->line + slot->line_length, room);
 
-	return !waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
+	if (n < 0)
+		fail_errno("the checker's stdout");
+	if (!n) {
+		*verdict = judge_silence(checker, slot);
+		return true;
+	}
+	slot->line_length += n;
+	if (memchr(slot->line, '\n', slot->line_length)) {
+		*verdict = judge_answer(checker, slot);
+		return true;
+	}
+	if ((size_t)n < room)
+		return false;
+	end_checker(slot);
+	read_said(checker, slot, "the checker's answer is longer than 4 KiB", "");
+	*verdict = CRASHED;
+	return true;
 }
 
-/* Wait until one of those that run has ended, if some do. */
+/* Bytes that only the process uses. */
+static uint64_t private_memory(const char *pid)
+{
+	char *path = xasprintf("/proc/%s/statm", pid);
+	unsigned long resident, shared;
+	FILE *file = fopen(path, "r");
+	uint64_t bytes = 0;
+
+	if (file) {
+		if (fscanf(file, "%*u %lu %lu", &resident, &shared) == 2 && resident > shared)
+			bytes = (uint64_t)(resident - shared) * sysconf(_SC_PAGESIZE);
+		fclose(file);
+	}
+	free(path);
+	return bytes;
+}
+
+/* The same of the checker and all that it has started. */
+static uint64_t memory_of_group(pid_t group)
+{
+	DIR *folder = opendir("/proc");
+	struct dirent *entry;
+	uint64_t bytes = 0;
+
+	while (folder && (entry = readdir(folder)))
+		if (*entry->d_name >= '1' && *entry->d_name <= '9' && getpgid(atoi(entry->d_name)) == group)
+			bytes += private_memory(entry->d_name);
+	if (folder)
+		closedir(folder);
+	return bytes;
+}
+
+/* True if it has used up what it may use, and was ended. */
+static bool is_too_much(struct checker *checker, struct slot *slot, enum verdict *verdict)
+{
+	const struct checker_options *o = checker->options;
+	int64_t time = now();
+	char fate[256] = "";
+	struct stat st;
+
+	if (time - slot->watched < TICK)
+		return false;
+	slot->watched = time;
+	*verdict = CRASHED;
+	if (time - slot->began > (int64_t)o->seconds * 1000) {
+		*verdict = TOO_SLOW;
+		snprintf(fate, sizeof(fate), "the checker ran longer than %u s (--timeout)", o->seconds);
+	} else if (memory_of_group(slot->pid) > (uint64_t)o->mib * MIB) {
+		snprintf(fate, sizeof(fate), "the checker took more than %u MiB of memory (--checker-memory)", o->mib);
+	} else if (!fstat(slot->output_fd, &st) && st.st_size > PRINTED_MAX) {
+		snprintf(fate, sizeof(fate), "the checker printed more than %u MiB", PRINTED_MAX / MIB);
+	}
+	if (!*fate)
+		return false;
+	end_checker(slot);
+	read_said(checker, slot, fate, "");
+	return true;
+}
+
+/* True if the checker is done with its state. */
+static bool is_done(struct checker *checker, struct slot *slot, bool ready, enum verdict *verdict)
+{
+	if (!ready)
+		return is_too_much(checker, slot, verdict);
+	if (checker->options->serve)
+		return take_answer(checker, slot, verdict);
+	*verdict = judge_end(checker, slot);
+	return true;
+}
+
+/* Wait until one of those that run is done, if some do. */
 static bool wait_for_one(struct checker *checker, checker_result result, void *arg)
 {
-	const struct timespec second = { .tv_sec = 1 };
-	sigset_t child;
-	bool running;
-	int status;
+	unsigned int jobs = checker->options->jobs, running;
+	struct pollfd *fds = checker->fds;
+	enum verdict verdict;
 
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	for (;;) {
-		running = false;
-		for (unsigned int i = 0; i < checker->jobs; i++) {
-			struct slot *slot = &checker->slots[i];
+		running = 0;
+		for (unsigned int i = 0; i < jobs; i++) {
+			const struct slot *slot = &checker->slots[i];
 
-			if (!slot->pid)
-				continue;
-			running = true;
-			if (has_ended(slot->pid)) {
-				status = end_group(slot->pid);
-				finish(checker, slot, status, CONSISTENT, result, arg);
-				return true;
-			}
-			if (time(NULL) - slot->began > (time_t)checker->seconds) {
-				stop(checker, slot, result, arg);
-				return true;
-			}
+			fds[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
+			if (slot->busy)
+				fds[i].fd = checker->options->serve ? slot->answer : slot->pidfd;
+			running += slot->busy;
 		}
 		if (!running)
 			return false;
-		sigtimedwait(&child, NULL, &second);
+		if (poll(fds, jobs, TICK) < 0 && errno != EINTR)
+			fail_errno("poll");
+		for (unsigned int i = 0; i < jobs; i++) {
+			struct slot *slot = &checker->slots[i];
+
+			if (!slot->busy || !is_done(checker, slot, fds[i].revents, &verdict))
+				continue;
+			slot->busy = false;
+			result(arg, slot->number, &slot->state, verdict, checker->said);
+			return true;
+		}
 	}
 }
 
 static struct slot *free_slot(struct checker *checker)
 {
-	for (unsigned int i = 0; i < checker->jobs; i++)
-		if (!checker->slots[i].pid)
+	for (unsigned int i = 0; i < checker->options->jobs; i++)
+		if (!checker->slots[i].busy)
 			return &checker->slots[i];
 	return NULL;
 }
@@ -519,7 +764,7 @@ void checker_check(struct checker *checker, const struct model *model, const str
 	prepare(checker, slot, model, state);
 	copy_state(&slot->state, state);
 	slot->number = number;
-	start(checker, slot, state);
+	start(checker, slot);
 }
 
 void checker_wait(struct checker *checker, checker_result result, void *arg)
@@ -570,7 +815,7 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 			   page_length(content, slot->pages.v[i]), at);
 	}
 	copy_state(&slot->state, &state);
-	start(checker, slot, &state);
+	start(checker, slot);
 	return wait_for_verdict(checker, said);
 }
 
@@ -586,7 +831,7 @@ enum verdict checker_look_with(struct checker *checker, const struct model *mode
 		write_file(slot->image, slot->image_fd, &words->v[i].value, WORD, words->v[i].offset);
 	}
 	copy_state(&slot->state, state);
-	start(checker, slot, state);
+	start(checker, slot);
 	return wait_for_verdict(checker, said);
 }
 
@@ -625,7 +870,7 @@ static void clean_up(void)
 {
 	struct checker *checker = living;
 
-	for (unsigned int i = 0; checker && i < checker->jobs; i++) {
+	for (unsigned int i = 0; checker && i < checker->options->jobs; i++) {
 		struct slot *slot = &checker->slots[i];
 
 		if (slot->pid)
@@ -651,33 +896,30 @@ static void end_by_signal(int signal)
 }
 
 struct checker *checker_new(const struct history *history, const struct content *content,
-			    char **argv, unsigned int jobs, unsigned int seconds)
+			    const struct checker_options *options)
 {
 	struct checker *checker = xcalloc(1, sizeof(*checker));
 	const char *parent = getenv("TMPDIR");
 	size_t variables = 0, kept = 3;
-	sigset_t child;
 
 	/* Memory is fastest. */
 	if (!parent)
 		parent = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
 	checker->history = history;
 	checker->content = content;
-	checker->argv = argv;
-	checker->jobs = jobs;
-	checker->seconds = seconds;
+	checker->options = options;
 	checker->folder = xasprintf("%s/crash-states.XXXXXX", parent);
 	if (!mkdtemp(checker->folder))
 		fail_errno("%s", checker->folder);
-	checker->slots = xcalloc(jobs, sizeof(*checker->slots));
+	checker->slots = xcalloc(options->jobs, sizeof(*checker->slots));
+	checker->fds = xcalloc(options->jobs, sizeof(*checker->fds));
 	living = checker;
 	atexit(clean_up);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	signal(SIGINT, end_by_signal);
 	signal(SIGTERM, end_by_signal);
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &child, NULL);
+	signal(SIGPIPE, SIG_IGN);	/* of a checker that has ended */
+	signal(SIGIO, SIG_IGN);		/* of a lease: see is_open_elsewhere() */
 
 	while (environ[variables])
 		variables++;
@@ -686,21 +928,25 @@ struct checker *checker_new(const struct history *history, const struct content 
 		if (strncmp(environ[i], "IMAGE=", 6) && strncmp(environ[i], "ANSWERED=", 9) &&
 		    strncmp(environ[i], "CUT=", 4))
 			checker->environment[kept++] = environ[i];
-	for (unsigned int i = 0; i < jobs; i++)
+	for (unsigned int i = 0; i < options->jobs; i++)
 		open_slot(checker, &checker->slots[i], i);
 	return checker;
 }
 
 void checker_free(struct checker *checker)
 {
+	for (unsigned int i = 0; i < checker->options->jobs; i++)
+		if (checker->slots[i].pid)
+			end_checker(&checker->slots[i]);
 	clean_up();
-	for (unsigned int i = 0; i < checker->jobs; i++) {
+	for (unsigned int i = 0; i < checker->options->jobs; i++) {
 		struct slot *slot = &checker->slots[i];
 
 		munmap(slot->map, checker->content->size);
 		if (slot->watch >= 0)
 			close(slot->watch);
 		close(slot->image_fd);
+		close(slot->output_fd);
 		free(slot->image);
 		free(slot->answered);
 		free(slot->output);
@@ -714,6 +960,7 @@ void checker_free(struct checker *checker)
 		free(checker->environment[i]);
 	free(checker->environment);
 	free(checker->slots);
+	free(checker->fds);
 	free(checker->folder);
 	free(checker);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The user's checker: a program that looks at what a power failure left.  Several run at once, each
+ * The user's checker: a program that looks at what a power failure left.  It is started for each state, or
+ * it stays: then it reads one line for each state, and answers by one.  Several run at once, each
  * with a file of its own.  Only the words that differ from the previous state are written to it, and
  * only a file that a checker had open for writing is compared with what it shall hold.
  */
@@ -36,20 +37,30 @@ struct checker;
 enum verdict {
 	CONSISTENT,
 	INCONSISTENT,
-	CRASHED,		/* the checker was killed by a signal, or ended with a status above 1 */
+	CRASHED,		/* the checker was killed by a signal, ended with a status above 1, took too much memory,
+				 * or gave no answer
+				 */
 	TOO_SLOW,		/* and was killed here */
 };
 
+struct checker_options {
+	char **argv;
+	bool serve;		/* it stays, and is asked once for each state */
+	unsigned int jobs;	/* so many at a time */
+	unsigned int seconds;	/* that it may take for a state */
+	unsigned int mib;	/* of memory that it may take */
+};
+
 /*
- * Called for each state that was checked.  @said is what became of the checker, unless it ended with 0 or
- * 1, and what it printed.
+ * Called for each state that was checked.  @said is what became of the checker, unless it gave a verdict,
+ * and what it printed.
  */
 typedef void (*checker_result)(void *arg, size_t number, const struct state *state,
 			       enum verdict verdict, const char *said);
 
-/* @argv is the checker's; it is killed if it takes longer than @seconds. */
+/* @options has to stay as long as the checker. */
 struct checker *checker_new(const struct history *history, const struct content *content,
-			    char **argv, unsigned int jobs, unsigned int seconds);
+			    const struct checker_options *options);
 
 /* Let the checker look at @state, of the cut where @model stands; @number is for checker_result. */
 void checker_check(struct checker *checker, const struct model *model, const struct state *state,

@@ -4,11 +4,13 @@
  *
  *	crash-ring FOLDER MODE RECORDS	makes a run
  *	crash-ring			checks one state, as the checker of crash-states
+ *	crash-ring --serve		stays, and checks each
  */
 #include <err.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "made.h"
 #include "ring.h"
@@ -27,25 +29,43 @@ static uint64_t count_acknowledged(const char *path)
 	return n;
 }
 
-static int check(const char *image, const char *answered)
+static const char *check(const char *image, const char *answered)
 {
 	static uint64_t words[DEVICE / 8];
 	FILE *file = fopen(image, "r");
-	const char *why;
 
 	if (!file || fread(words, 1, DEVICE, file) != DEVICE)
 		err(3, "%s", image);
 	fclose(file);
-	why = ring_look(words, count_acknowledged(answered));
-	if (why)
-		puts(why);
-	return why ? 1 : 0;
+	return ring_look(words, count_acknowledged(answered));
+}
+
+static void serve(const char *image, const char *answered)
+{
+	char line[16];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		const char *why = check(image, answered);
+
+		printf("%s%s\n", why ? "1 " : "0", why ? why : "");
+		fflush(stdout);
+	}
 }
 
 int main(int argc, char **argv)
 {
-	if (argc == 1 && getenv("IMAGE") && getenv("ANSWERED"))
-		return check(getenv("IMAGE"), getenv("ANSWERED"));
+	const char *image = getenv("IMAGE"), *answered = getenv("ANSWERED"), *why;
+
+	if (argc == 1 && image && answered) {
+		why = check(image, answered);
+		if (why)
+			puts(why);
+		return why ? 1 : 0;
+	}
+	if (argc == 2 && !strcmp(argv[1], "--serve") && image && answered) {
+		serve(image, answered);
+		return 0;
+	}
 	if (argc != 4)
 		errx(3, "usage: crash-ring FOLDER MODE RECORDS");
 	begin(argv[1]);

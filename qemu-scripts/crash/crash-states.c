@@ -61,6 +61,8 @@ static const char usage[] =
 "It ends with 0 if the state is consistent, with 1 if not.  If it is killed by a\n"
 "signal, runs too long, or ends with another status, the state fails, too.\n"
 "\n"
+"  --serve        CHECKER stays: it reads one line, the cut, from its stdin for each\n"
+"                 state, looks at $IMAGE anew, and prints the line \"0\" or \"1 WHY\"\n"
 "  --states N     check N states (1000) beyond those that are always checked: at some\n"
 "                 cuts of each shape each request in flight, and each pair, lost and left\n"
 "  --limit N      check no more than N states in all\n"
@@ -72,7 +74,8 @@ static const char usage[] =
 "                 adr-read: today's servers without DDIO: a READ flushes, too\n"
 "                 eadr: caches survive: what is visible is durable\n"
 "  --jobs N       number of checkers at a time (as many as there are CPUs)\n"
-"  --timeout S    time limit of a checker, in seconds (60)\n"
+"  --timeout S    time limit of a checker for a state, in seconds (60)\n"
+"  --checker-memory MIB  memory limit of a checker (all together half of what there is)\n"
 "  --kept FILE    write the folders of the states that are kept into FILE, one a line\n"
 "  --strict       end with 2 if the target's memory held at the end what the requests\n"
 "                 do not explain, such as stores of its own CPU\n"
@@ -90,8 +93,7 @@ struct options {
 	const char *cuts, *kept, *replay, *lose, *run;
 	const struct rules *rules;
 	bool strict;
-	unsigned int jobs, timeout;
-	char **checker;
+	struct checker_options checker;
 };
 
 /* All that is known of a run. */
@@ -117,6 +119,14 @@ static uint64_t number(const char *option, const char *text, uint64_t most)
 	return value;
 }
 
+/* Half of the machine's memory, for so many checkers: in MiB, for each. */
+static unsigned int half_of_memory(unsigned int jobs)
+{
+	uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), mib = bytes / 2 / jobs >> 20;
+
+	return mib < 64 ? 64 : mib < UINT32_MAX ? mib : UINT32_MAX;
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -129,6 +139,8 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "jobs", required_argument, NULL, 'j' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "kept", required_argument, NULL, 'k' },
+		{ "serve", no_argument, NULL, 'v' },
+		{ "checker-memory", required_argument, NULL, 'b' },
 		{ "strict", no_argument, NULL, 'e' },
 		{ "replay", required_argument, NULL, 'r' },
 		{ "lose", required_argument, NULL, 'l' },
@@ -138,7 +150,8 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){
-		.rules = all_rules, .states = 1000, .limit = SIZE_MAX, .seed = 1, .jobs = cpus > 0 ? cpus : 1, .timeout = 60,
+		.rules = all_rules, .states = 1000, .limit = SIZE_MAX, .seed = 1,
+		.checker = { .jobs = cpus > 0 ? cpus : 1, .seconds = 60 },
 	};
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
@@ -153,8 +166,10 @@ static void parse(struct options *o, int argc, char **argv)
 			if (!o->rules)
 				fail("--model %s: there are spec, strict, ordered, adr-read and eadr", optarg);
 			break;
-		case 'j': o->jobs = number("jobs", optarg, 256); break;
-		case 't': o->timeout = number("timeout", optarg, 1000000); break;
+		case 'j': o->checker.jobs = number("jobs", optarg, 256); break;
+		case 't': o->checker.seconds = number("timeout", optarg, 1000000); break;
+		case 'b': o->checker.mib = number("checker-memory", optarg, UINT32_MAX); break;
+		case 'v': o->checker.serve = true; break;
 		case 'k': o->kept = optarg; break;
 		case 'e': o->strict = true; break;
 		case 'r': o->replay = optarg; break;
@@ -174,11 +189,13 @@ static void parse(struct options *o, int argc, char **argv)
 		optind++;
 		if (optind == argc)
 			fail("no checker behind -- (crash-states --help)");
-		o->checker = argv + optind;
+		o->checker.argv = argv + optind;
 	}
-	if (!o->limit || !o->jobs || !o->timeout)
+	if (!o->limit || !o->checker.jobs || !o->checker.seconds)
 		fail("--limit, --jobs and --timeout are not 0");
-	if (o->lose && (o->checker || o->replay || o->cuts))
+	if (!o->checker.mib)
+		o->checker.mib = half_of_memory(o->checker.jobs);
+	if (o->lose && (o->checker.argv || o->replay || o->cuts))
 		fail("--lose takes neither a checker nor --replay nor --cuts");
 }
 
@@ -502,6 +519,8 @@ struct outcome {
 struct results {
 	size_t checked, failed, crashed, slow;
 	LIST(struct outcome) bad;	/* all that fail, as their checkers end */
+	LIST(struct view) views;
+	struct { uint32_t *slot; size_t size; } view_of;	/* index into views, by hash, plus 1; or 0 */
 	LIST(struct failure) failures;	/* the first, and a few of each kind */
 };
 
@@ -547,12 +566,54 @@ static void add_failure(struct results *results, size_t number, uint64_t kind, c
 		remove_failure(results, TRIED);
 }
 
+static uint64_t hash_of_text(const char *text)
+{
+	uint64_t hash = 1;
+
+	for (; *text; text++)
+		hash = mix64(hash * 31 + *text);
+	return hash;
+}
+
+/* Where the index of a view is, or belongs. */
+static uint32_t *slot_of_view(struct results *results, uint64_t hash)
+{
+	size_t at = hash & (results->view_of.size - 1);
+
+	while (results->view_of.slot[at] && results->views.v[results->view_of.slot[at] - 1].hash != hash)
+		at = (at + 1) & (results->view_of.size - 1);
+	return &results->view_of.slot[at];
+}
+
+/* Checkers that run at once end in any order: a view is that of the first state which has it. */
+static void note_view(struct results *results, uint64_t hash, size_t number, unsigned int frame)
+{
+	struct view view = { hash, number, frame };
+	uint32_t *slot;
+
+	if (results->views.n * 2 >= results->view_of.size) {
+		free(results->view_of.slot);
+		results->view_of.size = results->view_of.size ? results->view_of.size * 2 : 64;
+		results->view_of.slot = xcalloc(results->view_of.size, sizeof(*results->view_of.slot));
+		for (size_t i = 0; i < results->views.n; i++)
+			*slot_of_view(results, results->views.v[i].hash) = i + 1;
+	}
+	slot = slot_of_view(results, hash);
+	if (!*slot) {
+		*list_add(&results->views) = view;
+		*slot = results->views.n;
+	} else if (results->views.v[*slot - 1].number > number) {
+		results->views.v[*slot - 1] = view;
+	}
+}
+
 static void note_result(void *arg, size_t number, const struct state *state, enum verdict verdict,
 			const char *said)
 {
 	struct results *results = arg;
 
 	results->checked++;
+	note_view(results, hash_of_text(said), number, state->frame);
 	if (verdict == CONSISTENT)
 		return;
 	results->failed++;
@@ -648,12 +709,22 @@ static bool check_state(void *arg, struct model *model, const struct state *stat
 	return check->results->failed < ENOUGH && check->results->slow < ENOUGH_SLOW;
 }
 
+static const struct view *views_so_far(void *arg, size_t *n)
+{
+	struct check *check = arg;
+
+	checker_wait(check->checker, note_result, check->results);
+	*n = check->results->views.n;
+	return check->results->views.v;
+}
+
 /* True if all that a pass stands for was checked. */
 static bool check_states(struct run *run, const struct options *o, struct checker *checker,
 			 struct results *results)
 {
 	const struct sample_options options = {
 		.states = o->states, .limit = o->limit, .seed = o->seed, .each_cut = o->cuts,
+		.views = views_so_far,
 	};
 	struct check check = { checker, results };
 	struct coverage coverage;
@@ -667,7 +738,7 @@ static bool check_states(struct run *run, const struct options *o, struct checke
 	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage.cuts, results->failed);
 	if (results->crashed || results->slow)
 		printf("note: %zu times the checker crashed, %zu times it ran longer than %u s\n",
-		       results->crashed, results->slow, o->timeout);
+		       results->crashed, results->slow, o->checker.seconds);
 	if (enough)
 		puts("note: these are enough: no more states were checked");
 	coverage_print(&coverage, stdout);
@@ -836,6 +907,7 @@ static int replay(struct run *run, const struct options *o)
 {
 	static char *no_checker[] = { "true", NULL };
 	char *folder = xasprintf("%s/crash-states/%s", run->folder, o->replay);
+	struct checker_options options = o->checker;
 	struct state state = { };
 	struct checker *checker;
 	enum verdict verdict;
@@ -845,12 +917,14 @@ static int replay(struct run *run, const struct options *o)
 	model_cut(&run->model, state.frame);
 	if (!model_allows(&run->model, &state))
 		fail("%s: the model does not allow this state", folder);
-	checker = checker_new(&run->history, &run->start, o->checker ? o->checker : no_checker, 1,
-			      o->timeout);
+	options.jobs = 1;
+	if (!options.argv)
+		options = (struct checker_options){ .argv = no_checker, .jobs = 1, .seconds = 60 };
+	checker = checker_new(&run->history, &run->start, &options);
 	checker_keep(checker, &run->model, &state, xasprintf("%s/image", folder),
 		     xasprintf("%s/answered", folder));
 	printf("%s/image holds the state\n", folder);
-	if (!o->checker)
+	if (!o->checker.argv)
 		return 0;
 	verdict = checker_look(checker, &run->model, &state, &said);
 	printf("The checker: %s\n%s\n", said, verdict == CONSISTENT ? "consistent" : "not consistent");
@@ -922,12 +996,12 @@ int main(int argc, char **argv)
 	count_requests(&run);
 	show_hints(&run);
 	unexplained = check_end(&run, o.strict);
-	if (!o.checker)
+	if (!o.checker.argv)
 		return 0;
 	history_needs_stores(&run.history);
 	if (o.kept && !(kept = fopen(o.kept, "w")))
 		fail_errno("--kept %s", o.kept);
-	checker = checker_new(&run.history, &run.start, o.checker, o.jobs, o.timeout);
+	checker = checker_new(&run.history, &run.start, &o.checker);
 	try_checker(&run, checker, &unexplained);
 	complete = check_states(&run, &o, checker, &results);
 	explain_failures(&run, checker, &results, &unexplained, kept);

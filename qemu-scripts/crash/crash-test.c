@@ -11,10 +11,12 @@
  * from offset 0 on.  So { "00", "10", "11" } says that the second word is never new without the first.
  */
 #include <endian.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1503,6 +1505,206 @@ TEST_F(run, many_requests_in_flight_are_few_states)
 	EXPECT_GT(350, taken.n);
 }
 
+/* The checker prints something new at each state of one cut, and always the same at all others. */
+static struct {
+	unsigned int frame;
+	struct view view[4096];
+	size_t n, there;
+} shown;
+
+static bool take_and_show(void *arg, struct model *at, const struct state *state, size_t number)
+{
+	(void)arg;
+	(void)at;
+	if (state->frame == shown.frame) {
+		shown.view[shown.n++] = (struct view){ number, number, state->frame };
+		shown.there++;
+	}
+	return shown.n < 4096;
+}
+
+static const struct view *shown_views(void *arg, size_t *n)
+{
+	(void)arg;
+	*n = shown.n;
+	return shown.view;
+}
+
+/* Twenty cuts with the same requests: half of what is left to chance would be 1/20 each. */
+TEST_F(run, cuts_where_the_checker_shows_something_new_have_more_states)
+{
+	struct sample_options options = { .states = 2000, .limit = SIZE_MAX, .seed = 1 };
+	struct coverage coverage;
+	unsigned int *cuts;
+	size_t n, without;
+
+	for (unsigned int i = 0; i < 20; i++) {
+		write_bytes(3 * i + 1, KEY, i * 512, 256, i + 1);
+		flush_as(3 * i + 2, KEY, i * 512, 256, DURABLE);
+		write_bytes(3 * i + 3, KEY, i * 512 + 256, 256, i + 1);
+		response(3 * i + 2);
+	}
+	load("spec");
+	cuts = model_cuts(&model, &n);
+	ASSERT_EQ(21, n);
+	memset(&shown, 0, sizeof(shown));
+	shown.frame = cuts[10];
+	sample(&model, cuts, n, &options, take_and_show, NULL, &coverage);
+	without = shown.there;
+	EXPECT_EQ(0, coverage.by_views);
+	memset(&shown, 0, sizeof(shown));
+	shown.frame = cuts[10];
+	options.views = shown_views;
+	sample(&model, cuts, n, &options, take_and_show, NULL, &coverage);
+	EXPECT_LT(without + 300, shown.there);
+	EXPECT_LT(400, coverage.by_views);
+	EXPECT_EQ(shown.n, coverage.views);
+	free(cuts);
+}
+
+/******************************************************************************
+ * The checker
+ */
+
+static struct checker_options staying = { .serve = true, .jobs = 1, .seconds = 1, .mib = 64 };
+
+/* A checker that runs this script of the shell. */
+static struct checker *new_checker(bool serve, const char *script)
+{
+	static char *argv[4];
+
+	argv[0] = "sh";
+	argv[1] = "-c";
+	argv[2] = (char *)script;
+	staying.argv = argv;
+	staying.serve = serve;
+	return checker_new(&history, &content, &staying);
+}
+
+/* What it says of the state where all that came is there, or without the word 0. */
+static enum verdict look(struct checker *checker, bool without, const char **said)
+{
+	struct state state = { .frame = capture.frames };
+	enum verdict verdict;
+
+	model_cut(&model, capture.frames);
+	if (without)
+		*list_add(&state.held) = (struct held){ 0, START };
+	verdict = checker_look(checker, &model, &state, said);
+	free(state.held.v);
+	return verdict;
+}
+
+#define EXPECT_LOOK(verdict, checker, without, wanted) do { \
+	const char *said; \
+	EXPECT_EQ(verdict, look(checker, without, &said)) TH_LOG("%s", said); \
+	EXPECT_NE(NULL, strstr(said, wanted)) TH_LOG("%s", said); \
+} while (0)
+
+static void one_word(void)
+{
+	write_word(1, 0, '1');
+	load("spec");
+}
+
+TEST_F(run, a_checker_that_stays_is_asked_again)
+{
+	struct checker *checker;
+
+	one_word();
+	checker = new_checker(true, "n=0; while read -r cut; do n=$((n + 1)); read -r word <$IMAGE; "
+			      "[ \"$word\" ] && echo 0 no $n, cut $cut || echo 1 it lacks the word, no $n; done 2>/dev/null");
+	EXPECT_LOOK(CONSISTENT, checker, false, "no 1, cut 1");
+	EXPECT_LOOK(INCONSISTENT, checker, true, "it lacks the word, no 2");
+	EXPECT_LOOK(CONSISTENT, checker, false, "no 3, cut 1");
+	checker_free(checker);
+}
+
+TEST_F(run, a_checker_that_dies_is_started_again)
+{
+	struct checker *checker;
+
+	one_word();
+	checker = new_checker(true, "while read -r cut; do read -r word <$IMAGE; [ \"$word\" ] || kill -SEGV $$; "
+			      "echo 0 $$; done 2>/dev/null");
+	EXPECT_LOOK(CONSISTENT, checker, false, "");
+	EXPECT_LOOK(CRASHED, checker, true, "the checker was killed by signal 11 (Segmentation fault) before it gave an answer");
+	EXPECT_LOOK(CONSISTENT, checker, false, "");
+	EXPECT_LOOK(CRASHED, checker, true, "killed by signal 11");
+	checker_free(checker);
+	checker = new_checker(true, "read -r cut; echo bye >&2; exit 7");
+	EXPECT_LOOK(CRASHED, checker, false, "the checker ended with status 7 before it gave an answer; with --serve it answers each line of its stdin: bye");
+	checker_free(checker);
+}
+
+TEST_F(run, a_checker_that_gives_no_answer_is_too_slow)
+{
+	struct checker *checker;
+
+	one_word();
+	checker = new_checker(true, "while read -r cut; do read -r word <$IMAGE; [ \"$word\" ] && echo 0; done 2>/dev/null");
+	EXPECT_LOOK(CONSISTENT, checker, false, "");
+	EXPECT_LOOK(TOO_SLOW, checker, true, "the checker ran longer than 1 s (--timeout)");
+	EXPECT_LOOK(CONSISTENT, checker, false, "");
+	checker_free(checker);
+}
+
+TEST_F(run, an_answer_is_one_line_that_begins_with_0_or_1)
+{
+	struct checker *checker;
+
+	one_word();
+	checker = new_checker(true, "read -r cut; echo fine");
+	EXPECT_LOOK(CRASHED, checker, false, "the checker's answer is neither \"0\" nor \"1 WHY\": fine");
+	checker_free(checker);
+	checker = new_checker(true, "read -r cut; echo 01");
+	EXPECT_LOOK(CRASHED, checker, false, "neither \"0\" nor \"1 WHY\": 01");
+	checker_free(checker);
+	checker = new_checker(true, "while read -r cut; do printf '0\\n0\\n'; done");
+	EXPECT_LOOK(CRASHED, checker, false, "answers one question with more than one line");
+	checker_free(checker);
+	/* The second line comes too late for that, but not for the next question. */
+	checker = new_checker(true, "while read -r cut; do echo 0 $cut; sleep 0.1; echo 0; done");
+	EXPECT_LOOK(CONSISTENT, checker, false, "");
+	usleep(300000);
+	EXPECT_LOOK(CRASHED, checker, false, "the checker printed a line before it was asked");
+	checker_free(checker);
+	checker = new_checker(true, "read -r cut; head -c 5000 /dev/zero; sleep 10");
+	EXPECT_LOOK(CRASHED, checker, false, "the checker's answer is longer than 4 KiB");
+	checker_free(checker);
+}
+
+TEST_F(run, a_checker_that_takes_too_much_is_ended)
+{
+	struct checker *checker;
+
+	one_word();
+	staying.seconds = 60;
+	for (int serve = 0; serve < 2; serve++) {
+		checker = new_checker(serve, "head -c 100M /dev/zero | { sort | sort; read -r _; }");
+		EXPECT_LOOK(CRASHED, checker, false, "the checker took more than 64 MiB of memory (--checker-memory)");
+		checker_free(checker);
+		checker = new_checker(serve, "yes 'a long line, for there to be many bytes' >&2");
+		EXPECT_LOOK(CRASHED, checker, false, "the checker printed more than 64 MiB");
+		checker_free(checker);
+	}
+}
+
+/* A store to a mapping that stays is no event: the image is compared all the same. */
+TEST_F(run, what_a_checker_that_stays_has_mapped_is_restored)
+{
+	static char *argv[] = { "/proc/self/exe", "--spoil-the-image", NULL };
+	struct checker *checker;
+
+	one_word();
+	staying.argv = argv;
+	staying.serve = true;
+	checker = checker_new(&history, &content, &staying);
+	for (int i = 0; i < 4; i++)
+		EXPECT_LOOK(i % 2 ? INCONSISTENT : CONSISTENT, checker, i % 2, i % 2 ? "word 0 is 0" : "");
+	checker_free(checker);
+}
+
 /******************************************************************************
  * A ring, by all of it
  */
@@ -1654,10 +1856,31 @@ static size_t select_cases(const struct selection *selection)
 TEST_HARNESS_MAIN
 #undef main
 
+/* A checker that stays: it refuses an image that lacks word 0, or has a word that it has written itself. */
+static int spoil_the_image(void)
+{
+	int fd = open(getenv("IMAGE"), O_RDWR);
+	volatile uint64_t *words = mmap(NULL, DEVICE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	char line[16];
+
+	close(fd);
+	while (words != MAP_FAILED && fgets(line, sizeof(line), stdin)) {
+		if (words[1])
+			puts("1 word 1 was not restored");
+		else
+			puts(words[0] ? "0" : "1 word 0 is 0");
+		words[1] = 1;
+		fflush(stdout);
+	}
+	return 3;
+}
+
 int main(int argc, char **argv)
 {
 	struct selection selection = { .patterns = argv + 1 };
 
+	if (argc > 1 && !strcmp(argv[1], "--spoil-the-image"))
+		return spoil_the_image();
 	if (argc > 1 && !strcmp(argv[1], "--short")) {
 		selection.no_long_rings = true;
 		selection.patterns++;

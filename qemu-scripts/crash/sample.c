@@ -11,6 +11,7 @@
 #define BY_CHANCE	2	/* cuts of a shape, besides its first and its last */
 #define BY_CHANCE_ALONE	32	/* the same, if the cuts have too many shapes to tell them apart */
 #define LINE		64	/* bytes of a cache line */
+#define STAGES		4	/* of the states that go where views are new */
 #define SCATTER		2654435761	/* a prime, more than there are states or words */
 
 struct cut {
@@ -19,6 +20,7 @@ struct cut {
 	uint64_t shape[LENGTHS];
 	bool looked_at;
 	size_t next;			/* of its states by chance */
+	size_t new_views;		/* since the last stage */
 	bool has_turn, exhausted;
 };
 
@@ -528,11 +530,13 @@ static void check_by_chance(struct sampling *s, struct cut *cut, size_t share)
 }
 
 /* In rounds; all cuts have the same share, and what a cut with few states leaves goes to the others. */
-static void check_rest_by_chance(struct sampling *s, size_t most)
+static void check_all_by_chance(struct sampling *s, size_t end)
 {
-	size_t end = s->seen.n + most, cuts = s->coverage->cuts, share, begun;
+	size_t cuts = s->coverage->cuts, share, begun;
 
-	give_turns(s, most);
+	if (s->seen.n >= end)
+		return;
+	give_turns(s, end - s->seen.n);
 	/* A round that finds nothing new may have met what others found: twice, and it is all there is. */
 	for (int idle = 0; s->seen.n < end && idle < 2 && !s->stopped;
 	     idle = s->seen.n > begun ? 0 : idle + 1) {
@@ -546,8 +550,69 @@ static void check_rest_by_chance(struct sampling *s, size_t most)
 			s->cuts[i].has_turn = true;
 		}
 	}
+}
+
+static int by_frame(const void *key, const void *element)
+{
+	unsigned int frame = *(const unsigned int *)key, of = ((const struct cut *)element)->frame;
+
+	return frame < of ? -1 : frame > of;
+}
+
+/* Those that no state up to number @begun had.  How many they are. */
+static size_t find_new_views(struct sampling *s, size_t begun)
+{
+	size_t n, found = 0;
+	const struct view *views = s->options->views(s->arg, &n);
+
+	for (size_t i = 0; i < s->coverage->cuts; i++)
+		s->cuts[i].new_views = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct cut *cut;
+
+		if (views[i].number <= begun)
+			continue;
+		cut = bsearch(&views[i].frame, s->cuts, s->coverage->cuts, sizeof(*s->cuts), by_frame);
+		cut->new_views++;
+		found++;
+	}
+	s->coverage->views = n;
+	return found;
+}
+
+/* A cut has the more states the more new views the last stage has seen there. */
+static void check_where_views_are_new(struct sampling *s, size_t begun, size_t end)
+{
+	size_t found = find_new_views(s, begun), states = end - s->seen.n, before = s->coverage->by_chance;
+
+	for (size_t i = 0; found && i < s->coverage->cuts && s->seen.n < end; i++) {
+		struct cut *cut = &s->cuts[i];
+		size_t share = (states * cut->new_views + found - 1) / found;
+
+		if (cut->new_views && !cut->exhausted)
+			check_by_chance(s, cut, share < end - s->seen.n ? share : end - s->seen.n);
+	}
+	s->coverage->by_views += s->coverage->by_chance - before;
+}
+
+static void check_rest_by_chance(struct sampling *s, size_t most)
+{
+	size_t begun = s->seen.n, end = begun + most, middle = begun + most / 2;
+
+	if (s->options->views) {
+		check_all_by_chance(s, middle);
+		for (int stage = 0; stage < STAGES && s->seen.n < end && !s->stopped; stage++) {
+			size_t seen = s->seen.n;
+
+			check_where_views_are_new(s, begun, seen + (end - seen) / (STAGES - stage));
+			begun = seen;
+		}
+	}
+	check_all_by_chance(s, end);
+	if (s->options->views)
+		find_new_views(s, 0);
 	s->coverage->all = !s->stopped;
-	for (size_t i = 0; i < cuts; i++)
+	for (size_t i = 0; i < s->coverage->cuts; i++)
 		s->coverage->all &= s->cuts[i].exhausted;
 }
 
@@ -599,6 +664,9 @@ void coverage_print(const struct coverage *c, FILE *file)
 	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight, lost and left%s\n",
 		c->complete ? "complete" : "NOT COMPLETE",
 		c->older ? "; those before the newest 16 as one" : "");
+	if (c->views > 1)
+		fprintf(file, "coverage: the checker printed %zu different texts; %zu states by chance are at cuts where it had just printed a new one\n",
+			c->views, c->by_views);
 	fprintf(file, "coverage: beyond that, at these cuts, %u %% of the cache lines, %u %% of the words, and %zu states by chance\n",
 		percent(c->lines), percent(c->words), c->by_chance);
 }

@@ -8,6 +8,7 @@
  * in flight and each pair of requests is lost alone, and is left alone, and so is each prefix.
  *
  * Then @states more: one cache line, or one word, lost or left at these cuts; and by chance, at all cuts.
+ * Half of those by chance go where the other half has made the checker print what it had not printed before.
  */
 #ifndef SAMPLE_H
 #define SAMPLE_H
@@ -16,11 +17,22 @@
 
 #include "model.h"
 
+/* What a checker printed: two states of which it prints the same are alike to it. */
+struct view {
+	uint64_t hash;		/* of the text */
+	size_t number;		/* of the first state that has it */
+	unsigned int frame;	/* the cut of that */
+};
+
+/* The views of all states that were taken so far, each once; *@n of them. */
+typedef const struct view *(*sample_views)(void *arg, size_t *n);
+
 struct sample_options {
 	size_t states;		/* beyond the complete part */
 	size_t limit;		/* of all states */
 	uint64_t seed;
 	bool each_cut;		/* is looked at, not only some of each shape */
+	sample_views views;	/* or NULL */
 };
 
 /* What was tried, of what there is. */
@@ -38,6 +50,8 @@ struct coverage {
 	bool all;		/* each state of each cut was tried */
 	struct count lines, words;
 	size_t by_chance;
+	size_t by_views;	/* of these: at cuts that had just shown a new view */
+	size_t views;
 	size_t states;
 };
 

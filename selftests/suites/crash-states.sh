@@ -223,6 +223,27 @@ a_checker_that_crashes_or_hangs_is_a_finding() {
 	says "note: these are enough: no more states were checked"
 }
 
+# It has the same states, and finds the same; and so it does if it dies or hangs on them.
+a_checker_that_stays_finds_the_same() {
+	local once id
+	make_ring no-flush-once 60
+	crash_states 1 --seed 1 "$work/ring" -- "$ring"
+	once=$(grep -e ' states of ' -e '^State' -e Why: -e 'The checker' <<<"$said")
+	crash_states 1 --seed 1 --serve "$work/ring" -- "$ring" --serve
+	[[ $(grep -e ' states of ' -e '^State' -e Why: -e 'The checker' <<<"$said") == "$once" ]] || fail "not the same"
+	says "coverage: the checker printed "
+	crash_states 1 --seed 1 --serve "$work/ring" -- sh -c "while read -r cut; do $ring >&2 && echo 0 || kill -SEGV \$\$; done"
+	says "The checker: the checker was killed by signal 11"
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said" | head -n 1)
+	[[ -s $work/ring/crash-states/$id/image ]] || fail "its image is not kept"
+	crash_states 1 --replay "$id" --serve "$work/ring" -- "$ring" --serve
+	crash_states 1 --timeout 1 --serve "$work/ring" -- sh -c "while read -r cut; do $ring >&2 && echo 0; done"
+	says "the checker ran longer than 1 s"
+	crash_states 2 --serve "$work/ring" -- "$ring"
+	says "the checker cannot be used: it fails on what the target held at the start, and on what it held at the end"
+	says "with --serve it answers each line of its stdin"
+}
+
 # At once.
 what_is_suspicious_needs_no_checker() {
 	make_ring no-flush 60
@@ -512,6 +533,7 @@ cases=(
 	what_is_suspicious_needs_no_checker
 	each_model_has_its_rules
 	the_result_does_not_depend_on_jobs
+	a_checker_that_stays_finds_the_same
 	what_cannot_be_drawn_still_fails
 	what_the_target_stored_cannot_be_judged
 	what_requests_stored_is_missed_in_a_hole
