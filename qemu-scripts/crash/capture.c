@@ -184,8 +184,22 @@ static bool read_transport(struct packet *packet, struct bytes rest)
 	return true;
 }
 
+/* To which target, or from which one?  False if it is none of them: a hub brings what others say, too. */
+static bool find_target(struct packet *packet, const uint8_t *ethernet, const struct memory *memory,
+			unsigned int targets)
+{
+	for (int from = 0; from < 2; from++)
+		for (unsigned int i = 0; i < targets; i++)
+			if (!memcmp(ethernet + 6 * from, memory[i].mac, 6)) {
+				packet->to_target = !from;
+				packet->target = i;
+				return true;
+			}
+	return false;
+}
+
 static void read_frame(struct capture *capture, const uint8_t *data, size_t length, double time,
-		       const uint8_t mac[6])
+		       const struct memory *memory, unsigned int targets)
 {
 	struct packet packet = { .frame = capture->frames, .end = capture->bytes, .time = time };
 	struct bytes rest = { data, length };
@@ -193,11 +207,7 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 	size_t head_length, datagram;
 	uint16_t type;
 
-	if (!ethernet)
-		return;
-	packet.to_target = !memcmp(ethernet, mac, 6);
-	/* A hub brings what others say to each other, too. */
-	if (!packet.to_target && memcmp(ethernet + 6, mac, 6))
+	if (!ethernet || !find_target(&packet, ethernet, memory, targets))
 		return;
 	type = get16(ethernet + 12);
 	while (type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ) {
@@ -331,7 +341,7 @@ static void refuse_damage(const struct capture *capture, const struct file *file
 			     capture->path, capture->frames + 1);
 }
 
-void capture_read(struct capture *capture, const char *path, const uint8_t mac[6])
+void capture_read(struct capture *capture, const char *path, const struct memory *memory, unsigned int targets)
 {
 	char why[PCAP_ERRBUF_SIZE];
 	struct pcap_pkthdr *header;
@@ -358,7 +368,7 @@ void capture_read(struct capture *capture, const char *path, const uint8_t mac[6
 		if (capture->frames == 1)
 			first = time;
 		read_frame(capture, keep_frame(&file, pcap, data, header->caplen), header->caplen,
-			   time - first, mac);
+			   time - first, memory, targets);
 	}
 	capture->half_frame = got != PCAP_ERROR_BREAK && feof(pcap_file(pcap));
 	if (got != PCAP_ERROR_BREAK && !capture->half_frame)

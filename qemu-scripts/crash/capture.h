@@ -8,7 +8,7 @@
 #ifndef CAPTURE_H
 #define CAPTURE_H
 
-#include "util.h"
+#include "memory.h"
 
 /* An IPv4 address stands as ::ffff:a.b.c.d, as in the kernel's GIDs. */
 struct address {
@@ -22,6 +22,7 @@ struct packet {
 	struct address from, to;
 	uint16_t port;		/* UDP source port */
 	bool to_target;		/* by its MAC address */
+	uint8_t target;		/* in a group: which one it is to, or from; from 0 on */
 
 	uint8_t opcode;		/* BTH: service (3 bits), operation (5 bits) */
 	uint32_t qpn;		/* destination */
@@ -49,13 +50,13 @@ struct capture {
 };
 
 /*
- * Read @path, the capture of the end that has the MAC address @mac.  Ends the program, with the
+ * Read what is said in @path to @targets targets, and by them, each with its @memory.  Ends the program, with the
  * number of the frame, if a RoCE packet cannot be read.  What has another protocol is passed over.
  *
  * QEMU records a frame before it passes it on.  If it is killed then, the last frame may be half
  * written, and no guest has got it, so it is left out.
  */
-void capture_read(struct capture *capture, const char *path, const uint8_t mac[6]);
+void capture_read(struct capture *capture, const char *path, const struct memory *memory, unsigned int targets);
 
 /* For messages; the text stays until the fourth call after this one. */
 const char *address_text(const struct address *address);

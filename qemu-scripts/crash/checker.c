@@ -18,19 +18,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "checker.h"
+#include "group.h"
 
 #define PAGE		4096
 #define OUTPUT_MAX	4096
 #define PRINTED_MAX	(64 << 20)	/* bytes: more than any checker has to say */
 #define TICK		100		/* ms: so often a checker that runs is looked at */
 #define MIB		(1 << 20)
+#define CUT		0	/* in a checker's environment: the cut, then two names of files for each target */
 
 extern char **environ;
 
 /* A file for one checker at a time. */
 struct slot {
 	char *image, *answered, *output;
+	char *parts;			/* what the names of the files of a group's targets begin with */
 	char *kept;			/* another name of the image, which no checker knows */
 	int image_fd, output_fd;
 	bool printed;			/* output is not empty */
@@ -246,6 +248,7 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	slot->ask = slot->answer = -1;
 	slot->image = xasprintf("%s/image%u", checker->folder, number);
 	slot->answered = xasprintf("%s/answered%u", checker->folder, number);
+	slot->parts = xasprintf("%s/%u-", checker->folder, number);
 	slot->output = xasprintf("%s/output%u", checker->folder, number);
 	slot->kept = xasprintf("%s/kept%u", checker->folder, number);
 	slot->is_used = xcalloc(content->size / PAGE / 8 + 1, 1);
@@ -328,11 +331,8 @@ static void fill_answered(const struct checker *checker, struct slot *slot, cons
 	for (; slot->answers < model->answers; slot->answers++) {
 		const struct request *flush =
 			&checker->history->requests.v[model->answer[slot->answers]];
-		uint64_t va, run, place = 0;
 
-		region_run(flush->region, flush->va, flush->length, 0, &va, &run, &place);
-		fprintf(file, "%u %u %" PRIu64 " %u\n", flush->packet->qpn, flush->packet->psn, place,
-			flush->length);
+		request_print_answered(flush, file);
 	}
 	if (fclose(file))
 		fail_errno("%s", slot->answered);
@@ -352,6 +352,14 @@ static void bring_to_top(const struct history *history, struct slot *slot, const
 			 slot->map + stretch->offset);
 	}
 	put_words(history, slot, &slot->held, model);
+}
+
+/* In a group, a checker gets the image of each target, and what that had answered, by itself. */
+static void write_parts(const struct checker *checker, const struct slot *slot, const struct model *model,
+			const char *prefix)
+{
+	if (checker->history->targets > 1)
+		group_write(checker->history, model, slot->map, slot->pages.v, slot->pages.n, prefix);
 }
 
 static void prepare(const struct checker *checker, struct slot *slot, const struct model *model,
@@ -386,6 +394,26 @@ static void set_variable(char **variable, const char *name, const char *value)
 {
 	free(*variable);
 	*variable = xasprintf("%s=%s", name, value);
+}
+
+static void set_names_of_files(struct checker *checker, const struct slot *slot)
+{
+	unsigned int targets = checker->history->targets;
+
+	if (targets == 1) {
+		set_variable(&checker->environment[CUT + 1], "IMAGE", slot->image);
+		set_variable(&checker->environment[CUT + 2], "ANSWERED", slot->answered);
+		return;
+	}
+	for (unsigned int i = 0; i < targets; i++) {
+		char *image = xasprintf("IMAGE%u=%simage%u", i + 1, slot->parts, i + 1);
+		char *answered = xasprintf("ANSWERED%u=%sanswered%u", i + 1, slot->parts, i + 1);
+
+		free(checker->environment[CUT + 1 + 2 * i]);
+		free(checker->environment[CUT + 2 + 2 * i]);
+		checker->environment[CUT + 1 + 2 * i] = image;
+		checker->environment[CUT + 2 + 2 * i] = answered;
+	}
 }
 
 static int64_t now(void)
@@ -441,9 +469,8 @@ static void set_variables(struct checker *checker, const struct slot *slot, unsi
 	char cut[16];
 
 	snprintf(cut, sizeof(cut), "%u", frame);
-	set_variable(&checker->environment[0], "IMAGE", slot->image);
-	set_variable(&checker->environment[1], "ANSWERED", slot->answered);
-	set_variable(&checker->environment[2], "CUT", cut);
+	set_variable(&checker->environment[CUT], "CUT", cut);
+	set_names_of_files(checker, slot);
 }
 
 static void start_for_one_state(struct checker *checker, struct slot *slot)
@@ -506,8 +533,9 @@ static void ask_to_look(struct checker *checker, struct slot *slot)
 		fail_errno("the checker's stdin");
 }
 
-static void start(struct checker *checker, struct slot *slot)
+static void start(struct checker *checker, struct slot *slot, const struct model *model)
 {
+	write_parts(checker, slot, model, slot->parts);
 	if (slot->printed && ftruncate(slot->output_fd, 0))
 		fail_errno("%s", slot->output);
 	slot->printed = false;
@@ -764,7 +792,7 @@ void checker_check(struct checker *checker, const struct model *model, const str
 	prepare(checker, slot, model, state);
 	copy_state(&slot->state, state);
 	slot->number = number;
-	start(checker, slot);
+	start(checker, slot, model);
 }
 
 void checker_wait(struct checker *checker, checker_result result, void *arg)
@@ -815,7 +843,7 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 			   page_length(content, slot->pages.v[i]), at);
 	}
 	copy_state(&slot->state, &state);
-	start(checker, slot);
+	start(checker, slot, model);
 	return wait_for_verdict(checker, said);
 }
 
@@ -831,7 +859,7 @@ enum verdict checker_look_with(struct checker *checker, const struct model *mode
 		write_file(slot->image, slot->image_fd, &words->v[i].value, WORD, words->v[i].offset);
 	}
 	copy_state(&slot->state, state);
-	start(checker, slot);
+	start(checker, slot, model);
 	return wait_for_verdict(checker, said);
 }
 
@@ -842,6 +870,7 @@ void checker_keep(struct checker *checker, const struct model *model, const stru
 	int fd = open(image, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	static char bytes[65536];
 	FILE *from, *to;
+	char *prefix;
 	size_t n;
 
 	prepare(checker, slot, model, state);
@@ -852,6 +881,10 @@ void checker_keep(struct checker *checker, const struct model *model, const stru
 			   page_length(checker->content, slot->pages.v[i]),
 			   (uint64_t)slot->pages.v[i] * PAGE);
 	close(fd);
+	/* Beside it. */
+	prefix = xasprintf("%.*s", (int)(strlen(image) - strlen(strrchr(image, '/') + 1)), image);
+	write_parts(checker, slot, model, prefix);
+	free(prefix);
 	from = fopen(slot->answered, "r");
 	to = fopen(answered, "w");
 	if (!from || !to)
@@ -883,6 +916,8 @@ static void clean_up(void)
 			unlink(slot->answered);
 		if (slot->output)
 			unlink(slot->output);
+		if (slot->parts)
+			group_unlink(checker->history->targets, slot->parts);
 	}
 	if (checker)
 		rmdir(checker->folder);
@@ -900,7 +935,7 @@ struct checker *checker_new(const struct history *history, const struct content 
 {
 	struct checker *checker = xcalloc(1, sizeof(*checker));
 	const char *parent = getenv("TMPDIR");
-	size_t variables = 0, kept = 3;
+	size_t variables = 0, kept = CUT + 1 + 2 * history->targets;
 
 	/* Memory is fastest. */
 	if (!parent)
@@ -923,7 +958,7 @@ struct checker *checker_new(const struct history *history, const struct content 
 
 	while (environ[variables])
 		variables++;
-	checker->environment = xcalloc(variables + 4, sizeof(char *));
+	checker->environment = xcalloc(variables + kept + 1, sizeof(char *));
 	for (size_t i = 0; i < variables; i++)
 		if (strncmp(environ[i], "IMAGE=", 6) && strncmp(environ[i], "ANSWERED=", 9) &&
 		    strncmp(environ[i], "CUT=", 4))
@@ -951,12 +986,13 @@ void checker_free(struct checker *checker)
 		free(slot->answered);
 		free(slot->output);
 		free(slot->kept);
+		free(slot->parts);
 		free(slot->is_used);
 		free(slot->pages.v);
 		free(slot->held.v);
 		free(slot->state.held.v);
 	}
-	for (unsigned int i = 0; i < 3; i++)
+	for (unsigned int i = 0; i < CUT + 1 + 2 * checker->history->targets; i++)
 		free(checker->environment[i]);
 	free(checker->environment);
 	free(checker->slots);

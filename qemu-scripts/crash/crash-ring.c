@@ -5,7 +5,12 @@
  *	crash-ring FOLDER MODE RECORDS	makes a run
  *	crash-ring			checks one state, as the checker of crash-states
  *	crash-ring --serve		stays, and checks each
+ *
+ *	crash-ring FOLDER copies RECORDS		the same of a group of three targets, each with a copy
+ *	crash-ring FOLDER flawed-copies RECORDS
+ *	crash-ring [ANSWERS]		a record counts as acknowledged after so many answers (2)
  */
+#include <endian.h>
 #include <err.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +19,8 @@
 
 #include "made.h"
 #include "ring.h"
+
+#define COPIES	3
 
 static uint64_t count_acknowledged(const char *path)
 {
@@ -29,14 +36,20 @@ static uint64_t count_acknowledged(const char *path)
 	return n;
 }
 
-static const char *check(const char *image, const char *answered)
+static void read_image(const char *image, uint64_t words[DEVICE / 8])
 {
-	static uint64_t words[DEVICE / 8];
 	FILE *file = fopen(image, "r");
 
 	if (!file || fread(words, 1, DEVICE, file) != DEVICE)
 		err(3, "%s", image);
 	fclose(file);
+}
+
+static const char *check(const char *image, const char *answered)
+{
+	static uint64_t words[DEVICE / 8];
+
+	read_image(image, words);
 	return ring_look(words, count_acknowledged(answered));
 }
 
@@ -50,6 +63,62 @@ static void serve(const char *image, const char *answered)
 		printf("%s%s\n", why ? "1 " : "0", why ? why : "");
 		fflush(stdout);
 	}
+}
+
+/* The longer copy of @a and @b is what a new initiator goes on with. */
+static int check_majority(uint64_t words[COPIES][DEVICE / 8], unsigned int a, unsigned int b, uint64_t acknowledged)
+{
+	const char *why = ring_look(words[le64toh(words[a][0]) > le64toh(words[b][0]) ? a : b], acknowledged);
+
+	if (why)
+		printf("targets %u and %u: %s\n", a + 1, b + 1, why);
+	return why ? 1 : 0;
+}
+
+/* So many records have @answers answers at least. */
+static uint64_t acknowledged_by(const uint64_t answered[COPIES], unsigned int answers)
+{
+	uint64_t most = 0;
+
+	for (unsigned int i = 0; i < COPIES; i++) {
+		unsigned int have = 0;
+
+		for (unsigned int j = 0; j < COPIES; j++)
+			have += answered[j] >= answered[i];
+		if (have >= answers && answered[i] > most)
+			most = answered[i];
+	}
+	return most;
+}
+
+static int check_copies(unsigned int answers)
+{
+	static uint64_t words[COPIES][DEVICE / 8];
+	uint64_t answered[COPIES], acknowledged;
+	char name[16];
+
+	for (unsigned int i = 0; i < COPIES; i++) {
+		snprintf(name, sizeof(name), "IMAGE%u", i + 1);
+		read_image(getenv(name), words[i]);
+		snprintf(name, sizeof(name), "ANSWERED%u", i + 1);
+		answered[i] = count_acknowledged(getenv(name));
+	}
+	acknowledged = acknowledged_by(answered, answers);
+	return check_majority(words, 0, 1, acknowledged) || check_majority(words, 0, 2, acknowledged) ||
+	       check_majority(words, 1, 2, acknowledged);
+}
+
+static bool make(const char *folder, const char *mode, unsigned int records)
+{
+	bool flawed = !strcmp(mode, "flawed-copies");
+
+	if (flawed || !strcmp(mode, "copies")) {
+		begin_group(folder, COPIES);
+		ring_make_copies(COPIES, records, flawed);
+		return true;
+	}
+	begin(folder);
+	return ring_make(mode, records);
 }
 
 int main(int argc, char **argv)
@@ -66,10 +135,11 @@ int main(int argc, char **argv)
 		serve(image, answered);
 		return 0;
 	}
+	if (argc <= 2 && getenv("IMAGE1"))
+		return check_copies(argc == 2 ? atoi(argv[1]) : COPIES / 2 + 1);
 	if (argc != 4)
 		errx(3, "usage: crash-ring FOLDER MODE RECORDS");
-	begin(argv[1]);
-	if (!ring_make(argv[2], strtoul(argv[3], NULL, 10)))
+	if (!make(argv[1], argv[2], strtoul(argv[3], NULL, 10)))
 		errx(3, "there is no mode %s", argv[2]);
 	if (fclose(net.pcap))
 		err(3, "%s", argv[1]);

@@ -6,6 +6,7 @@
  *
  *	capture.c	the packets of a capture
  *	memory.c	what was registered
+ *	group.c		several targets at once
  *	history.c	what the target took, and did to its memory
  *	hints.c		what is suspicious without a checker
  *	model.c		the states that are allowed
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "group.h"
 #include "hints.h"
 #include "sample.h"
 
@@ -48,8 +50,9 @@ static const char usage[] =
 "\n"
 "Tries what a power failure may leave in the target's persistent memory, at any\n"
 "time of a run of `rxe-vm pair ... --server-pmem SIZE`.  RUN is the folder of the\n"
-"run, such as build/out/latest; of a group, a folder *.recording in it.  Runs\n"
-"CHECKER on many states, and explains those that CHECKER finds inconsistent.\n"
+"run, such as build/out/latest; of a group, it stands for all targets at once, and\n"
+"a folder *.recording in it for one of them.  Runs CHECKER on many states, and\n"
+"explains those that CHECKER finds inconsistent.\n"
 "Without a CHECKER, shows what was recorded, and hints at what is suspicious.\n"
 "\n"
 "CHECKER has in its environment\n"
@@ -58,6 +61,8 @@ static const char usage[] =
 "            before the cut: QP, PSN, offset in IMAGE, length; with --model adr-read\n"
 "            and eadr, for each READ of persistent memory, too\n"
 "  CUT       the frame of RUN/server.pcap after which the power failed\n"
+"or, in a group, IMAGE1, ANSWERED1, IMAGE2, ... of each target; the frame is one of\n"
+"RUN/client1.pcap\n"
 "It ends with 0 if the state is consistent, with 1 if not.  If it is killed by a\n"
 "signal, runs too long, or ends with another status, the state fails, too.\n"
 "\n"
@@ -99,7 +104,8 @@ struct options {
 /* All that is known of a run. */
 struct run {
 	const char *folder;
-	struct memory memory;
+	unsigned int targets;		/* of a group, or 1 */
+	struct memory memory[TARGETS_MAX];
 	struct capture capture;
 	struct content start;
 	struct before before;
@@ -207,11 +213,11 @@ static void read_before(struct run *run)
 	struct content content;
 	FILE *file;
 
-	content_map(&run->start, xasprintf("%s/server.pmem0.start", run->folder), &run->memory);
+	content_map(&run->start, xasprintf("%s/server.pmem0.start", run->folder), run->memory);
 	run->before = (struct before){ .ready = run->start.bytes };
 	if (access(booted, F_OK))
 		return;
-	content_map(&content, booted, &run->memory);
+	content_map(&content, booted, run->memory);
 	run->before.booted = content.bytes;
 	file = fopen(copied, "r");
 	if (!file)
@@ -231,9 +237,9 @@ static const char *runs_inside(const char *folder)
 	return xasprintf("; it has runs inside, such as %s", dirname(found.gl_pathv[0]));
 }
 
-static void read_run(struct run *run, const struct options *o)
+static void read_pair(struct run *run, const struct options *o)
 {
-	run->folder = o->run;
+	run->targets = 1;
 	if (access(xasprintf("%s/server.pcap", o->run), R_OK))
 		fail("%s is not the folder of a run of `rxe-vm pair`: it has no server.pcap%s", o->run,
 		     runs_inside(o->run));
@@ -241,10 +247,31 @@ static void read_run(struct run *run, const struct options *o)
 		fail("%s has no server.memory: only a run with --server-pmem can be looked at", o->run);
 	if (access(xasprintf("%s/server.pmem0.start", o->run), R_OK))
 		fail("%s has no server.pmem0.start: the server was never ready", o->run);
-	memory_read(&run->memory, xasprintf("%s/server.memory", o->run));
-	capture_read(&run->capture, xasprintf("%s/server.pcap", o->run), run->memory.mac);
+	memory_read(run->memory, xasprintf("%s/server.memory", o->run));
+	capture_read(&run->capture, xasprintf("%s/server.pcap", o->run), run->memory, 1);
 	read_before(run);
-	history_read(&run->history, &run->capture, &run->memory, &run->before, o->rules);
+}
+
+/* The client has waited until all targets were ready, so what they held then is what they held before. */
+static void read_group(struct run *run, const struct options *o)
+{
+	if (o->lose)
+		fail("--lose wants one target: name a folder *.recording in %s", o->run);
+	group_read(run->memory, run->targets, o->run);
+	capture_read(&run->capture, xasprintf("%s/client1.pcap", o->run), run->memory, run->targets);
+	group_map(&run->start, run->memory, run->targets, o->run, "pmem0.start");
+	run->before = (struct before){ .ready = run->start.bytes };
+}
+
+static void read_run(struct run *run, const struct options *o)
+{
+	run->folder = o->run;
+	run->targets = group_targets(o->run);
+	if (run->targets)
+		read_group(run, o);
+	else
+		read_pair(run, o);
+	history_read(&run->history, &run->capture, run->memory, run->targets, &run->before, o->rules);
 	model_init(&run->model, &run->history, o->seed);
 }
 
@@ -271,7 +298,7 @@ static void count_requests(const struct run *run)
 		reads += history->flows.v[f].reads;
 	printf("%u frames, %zu QP%s, %zu packets of requests, which stored %" PRIu64 " times to %u words of %s\n",
 	       run->capture.frames, history->flows.n, history->flows.n == 1 ? "" : "s", history->requests.n, history->stores,
-	       history->words, run->memory.device);
+	       history->words, run->memory->device);
 	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
 	if (uncovered)
 		printf("note: %" PRIu64 " of the stores are covered by none of these\n", uncovered);
@@ -306,25 +333,25 @@ struct ranges {
 	char text[256];
 };
 
-static void end_range(struct ranges *r)
+static void end_range(const struct history *history, struct ranges *r)
 {
 	size_t used = strlen(r->text);
 
 	if (r->to && r->ranges++ < 4)
-		snprintf(r->text + used, sizeof(r->text) - used, " 0x%" PRIx64 "-0x%" PRIx64, r->from,
-			 r->to - 1);
+		snprintf(r->text + used, sizeof(r->text) - used, " %s-0x%" PRIx64, history_place(history, r->from),
+			 r->to - 1 - history_target(history, r->from)->base);
 	else if (r->to && r->ranges == 5)
 		strcat(r->text, " ...");
 }
 
-static void add_to_ranges(struct ranges *r, uint64_t offset)
+static void add_to_ranges(const struct history *history, struct ranges *r, uint64_t offset)
 {
 	r->words++;
 	if (r->to == offset) {
 		r->to += WORD;
 		return;
 	}
-	end_range(r);
+	end_range(history, r);
 	r->from = offset;
 	r->to = offset + WORD;
 }
@@ -391,7 +418,7 @@ static void compare_word(const struct run *run, const struct content *end, uint6
 	memcpy(&value, end->bytes + offset, WORD);
 	if (w == NEVER ? !memcmp(&value, run->start.bytes + offset, WORD) : is_explained(history, w, value))
 		return;
-	add_to_ranges(w == NEVER ? &unexplained->own : &unexplained->wrong, offset);
+	add_to_ranges(history, w == NEVER ? &unexplained->own : &unexplained->wrong, offset);
 	*list_add(&unexplained->words) = (struct word_content){ offset, value };
 }
 
@@ -403,8 +430,8 @@ static void compare_end(const struct run *run, const struct content *end, struct
 		if (offset + WORD <= end->size)
 			compare_word(run, end, offset, unexplained);
 	}
-	end_range(&unexplained->own);
-	end_range(&unexplained->wrong);
+	end_range(&run->history, &unexplained->own);
+	end_range(&run->history, &unexplained->wrong);
 }
 
 static void print_unexplained(const struct run *run, const struct unexplained *unexplained)
@@ -421,32 +448,46 @@ static void print_unexplained(const struct run *run, const struct unexplained *u
 		       wrong->words, run->history.somewhere ? ", or a SEND" : "", wrong->text);
 }
 
+static const char *path_of_end(const struct run *run)
+{
+	return xasprintf("%s/server%s.pmem0", run->folder, run->targets > 1 ? "*" : "");
+}
+
+/* False if the lab has not kept it. */
+static bool map_end(const struct run *run, struct content *end)
+{
+	if (run->targets > 1)
+		return group_map(end, run->memory, run->targets, run->folder, "pmem0");
+	if (access(path_of_end(run), R_OK))
+		return false;
+	content_map(end, path_of_end(run), run->memory);
+	return true;
+}
+
 /*
  * Compare what the NVDIMM held at the end with what the requests explain.  The rest is shown: it is
  * the doing of the target's own program, or a mistake of ours.
  */
 static word_list check_end(const struct run *run, bool strict)
 {
-	const char *path = xasprintf("%s/server.pmem0", run->folder);
 	struct unexplained unexplained = { };
 	struct content end;
 
-	if (access(path, R_OK)) {
+	if (!map_end(run, &end)) {
 		if (strict)
 			fail("--strict: there is no %s, so that what was read here cannot be compared with it",
-			     path);
+			     path_of_end(run));
 		printf("note: there is no %s, so that what was read here cannot be compared with it\n",
-		       path);
+		       path_of_end(run));
 		return unexplained.words;
 	}
-	content_map(&end, path, &run->memory);
 	compare_end(run, &end, &unexplained);
 	print_unexplained(run, &unexplained);
 	munmap((void *)end.bytes, end.size);
 	close(end.fd);
 	if (strict && unexplained.words.n)
 		fail("--strict: the requests do not explain %zu words that %s held at the end",
-		     unexplained.words.n, path);
+		     unexplained.words.n, path_of_end(run));
 	return unexplained.words;
 }
 
@@ -668,7 +709,7 @@ fail_to_judge(const word_list *unexplained, const char *why, const char *said)
 /* Is the checker of use, and what the requests explain all that it looks at? */
 static void try_checker(struct run *run, struct checker *checker, const word_list *unexplained)
 {
-	const char *path = xasprintf("%s/server.pmem0", run->folder), *said;
+	const char *said;
 	enum verdict at_start, at_end;
 	struct state state = { };
 	struct content end;
@@ -676,10 +717,9 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 	at_start = checker_look(checker, &run->model, &state, NULL);
 	state.frame = run->capture.frames;
 	model_cut(&run->model, state.frame);
-	if (access(path, R_OK)) {
+	if (!map_end(run, &end)) {
 		at_end = checker_look(checker, &run->model, &state, &said);
 	} else {
-		content_map(&end, path, &run->memory);
 		at_end = checker_look_at(checker, &run->model, &end, &said);
 		munmap((void *)end.bytes, end.size);
 		close(end.fd);

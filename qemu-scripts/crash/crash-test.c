@@ -26,6 +26,7 @@
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "checker.h"
 #include "explain.h"
+#include "group.h"
 #include "hints.h"
 #include "made.h"
 #include "ring.h"
@@ -35,7 +36,7 @@
  * What is read of it
  */
 
-static struct memory memory;
+static struct memory memory, memories[TARGETS_MAX];
 static struct capture capture;
 static struct content content, boot;
 static struct history history;
@@ -49,15 +50,44 @@ static void load(const char *rules)
 		fclose(net.pcap);
 	net.pcap = NULL;
 	memory_read(&memory, in_folder("server.memory"));
-	capture_read(&capture, in_folder("server.pcap"), memory.mac);
+	capture_read(&capture, in_folder("server.pcap"), &memory, 1);
 	content_map(&content, in_folder("server.pmem0.start"), &memory);
 	before.ready = content.bytes;
-	history_read(&history, &capture, &memory, &before, rules_find(rules));
+	history_read(&history, &capture, &memory, 1, &before, rules_find(rules));
 	model_init(&model, &history, 1);
+}
+
+/* All targets of a group at once. */
+static void load_group(const char *rules)
+{
+	unsigned int targets;
+
+	if (net.pcap)
+		fclose(net.pcap);
+	net.pcap = NULL;
+	targets = group_targets(net.folder);
+	group_read(memories, targets, net.folder);
+	capture_read(&capture, in_folder("client1.pcap"), memories, targets);
+	group_map(&content, memories, targets, net.folder, "pmem0.start");
+	before.ready = content.bytes;
+	history_read(&history, &capture, memories, targets, &before, rules_find(rules));
+	model_init(&model, &history, 1);
+}
+
+/* Where digit @i of a state is: in a group, the first words of all targets come first. */
+static uint64_t offset_of_digit(unsigned int i)
+{
+	return net.targets ? i % net.targets * DEVICE + i / net.targets * 8 : i * 8;
 }
 
 static void remove_folder(void)
 {
+	unlink(in_folder("client1.pcap"));
+	for (unsigned int i = 1; i <= net.targets; i++) {
+		unlink(in_folder(xasprintf("server%u.pcap", i)));
+		unlink(in_folder(xasprintf("server%u.memory", i)));
+		unlink(in_folder(xasprintf("server%u.pmem0.start", i)));
+	}
 	unlink(in_folder("server.pcap"));
 	unlink(in_folder("server.memory"));
 	unlink(in_folder("server.pmem0.start"));
@@ -68,7 +98,7 @@ static void remove_folder(void)
 static void digits(const struct state *state, unsigned int words, char *text)
 {
 	for (unsigned int i = 0; i < words; i++) {
-		uint32_t w = history_word(&history, i * 8);
+		uint32_t w = history_word(&history, offset_of_digit(i));
 		int32_t position = w == NEVER ? START : model_top(&model, w);
 		uint64_t value;
 
@@ -1703,6 +1733,124 @@ TEST_F(run, what_a_checker_that_stays_has_mapped_is_restored)
 	for (int i = 0; i < 4; i++)
 		EXPECT_LOOK(i % 2 ? INCONSISTENT : CONSISTENT, checker, i % 2, i % 2 ? "word 0 is 0" : "");
 	checker_free(checker);
+}
+
+/******************************************************************************
+ * Groups
+ */
+
+static void use_target(unsigned int target)
+{
+	net.target = target;
+	use_qp(17, 33 + target, 50000);
+}
+
+/* Both targets have the same QP and keys, and are sent the same PSNs. */
+TEST_F(run, the_targets_of_a_group_are_told_apart)
+{
+	begin_group(net.folder, 2);
+	use_target(0);
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	use_target(1);
+	write_word(1, 0, 2);
+	flush(2, 0, 1);
+	use_target(0);
+	response(2);
+	use_target(1);
+	response(2);
+	load_group("spec");
+	EXPECT_EQ(2, history.flows.n);
+	EXPECT_STATES(4, 2, "00 02 10 12");
+	EXPECT_STATES(5, 2, "10 12");
+	EXPECT_STATES(6, 2, "12");
+	EXPECT_STREQ("target 2, 0x0", history_place(&history, DEVICE));
+	EXPECT_STREQ("WRITE psn 1 to target 2 (0x0 to 0x8)", request_text(&history.requests.v[2]));
+}
+
+/* No target waits for another one: what orders them is the client alone. */
+TEST_F(run, all_that_is_in_flight_to_some_targets_is_lost)
+{
+	begin_group(net.folder, 3);
+	for (unsigned int target = 0; target < 3; target++)
+		for (unsigned int i = 0; i < 3; i++) {
+			use_target(target);
+			write_word(1 + i, i, 1);
+		}
+	load_group("spec");
+	EXPECT_EQ(true, take_sample(9, 0, 1000, 1).complete);
+	EXPECT_EQ(true, taken.all_allowed);
+	EXPECT_EQ(true, was_taken("100100100"));
+	EXPECT_EQ(true, was_taken("101101101"));
+	EXPECT_EQ(true, was_taken("010010010"));
+}
+
+static void read_digits(const char *name, char *text)
+{
+	uint8_t bytes[DEVICE];
+	FILE *file = fopen(in_folder(name), "r");
+
+	if (!file || fread(bytes, 1, sizeof(bytes), file) != sizeof(bytes) || fgetc(file) != EOF)
+		exit(1);
+	for (unsigned int i = 0; i < 2; i++)
+		text[i] = '0' + bytes[i * 8];
+	text[2] = 0;
+	fclose(file);
+	unlink(in_folder(name));
+}
+
+/* As a checker would. */
+TEST_F(run, each_target_has_an_image_of_its_own)
+{
+	char *argv[] = { "sh", "-c", "cp $IMAGE1 $0/one; cp $IMAGE2 $0/two; cp $ANSWERED2 $0/answered; [ -z \"$IMAGE\" ]",
+			 (char *)net.folder, NULL };
+	const struct checker_options options = { .argv = argv, .jobs = 1, .seconds = 60, .mib = 1000 };
+	struct state state = { };
+	struct checker *checker;
+	char text[3], line[64];
+	FILE *file;
+
+	begin_group(net.folder, 2);
+	use_target(0);
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	use_target(1);
+	write_word(1, 1, 2);
+	flush(2, 1, 1);
+	response(2);
+	load_group("spec");
+	model_cut(&model, 5);
+	*list_add(&state.held) = (struct held){ history_word(&history, 0), START };
+	ASSERT_EQ(true, model_allows(&model, &state));
+	checker = checker_new(&history, &content, &options);
+	EXPECT_EQ(CONSISTENT, checker_look(checker, &model, &state, NULL));
+	read_digits("one", text);
+	EXPECT_STREQ("00", text);
+	read_digits("two", text);
+	EXPECT_STREQ("02", text);
+	file = fopen(in_folder("answered"), "r");
+	EXPECT_NE(NULL, fgets(line, sizeof(line), file));
+	EXPECT_STREQ("17 2 8 8\n", line);
+	fclose(file);
+	unlink(in_folder("answered"));
+	checker_free(checker);
+}
+
+#define EXPECT_GROUP_ERROR(wanted) do { \
+	const char *said = error_of(load_group); \
+	EXPECT_NE(NULL, strstr(said, wanted)) TH_LOG("%s", said); \
+} while (0)
+
+TEST_F(run, a_group_that_has_no_one_order_is_an_error)
+{
+	begin_group(net.folder, 2);
+	fclose(fopen(in_folder("server2.2.pcap"), "w"));
+	EXPECT_GROUP_ERROR("server2 has booted twice");
+	rename(in_folder("server2.2.pcap"), in_folder("client2.pcap"));
+	EXPECT_GROUP_ERROR("a group of two clients");
+	unlink(in_folder("client2.pcap"));
+	unlink(in_folder("server2.memory"));
+	EXPECT_GROUP_ERROR("server2 has no persistent memory");
 }
 
 /******************************************************************************

@@ -424,8 +424,9 @@ static void find_culprit(struct explanation *e, const struct model *model)
 				request_text(flush), tail);
 			break;
 		case CULPRIT_RANGE:
-			fprintf(why, "%s does not hold all that was stored to the word at 0x%" PRIx64 "%s.  Its range, or its key, has to cover what is to be durable.",
-				request_text(flush), history_offset(history, held->word), tail);
+			fprintf(why, "%s does not hold all that was stored to the word at %s%s.  Its range, or its key, has to cover what is to be durable.",
+				request_text(flush), history_place(history, history_offset(history, held->word)),
+				tail);
 			break;
 		case CULPRIT_STRICT:
 			if (flush->rkey != lost->rkey)
@@ -530,7 +531,7 @@ static void print_word(const struct model *model, FILE *file, const char *what, 
 	const struct history *history = model->history;
 	uint32_t request;
 
-	fprintf(file, "  %s 0x%" PRIx64 "  holds ", what, history_offset(history, word));
+	fprintf(file, "  %s %s  holds ", what, history_place(history, history_offset(history, word)));
 	if (position == START)
 		fputs("what it held at the start", file);
 	else

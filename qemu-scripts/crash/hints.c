@@ -240,8 +240,9 @@ static void print_hint(const struct history *history, const struct hint *hint, F
 		fprintf(file, "frame %u sends it again with other bytes", request->changed->frame);
 		break;
 	case HINT_TWO_QPS:
-		fprintf(file, "%s, frame %u, of QP %u stored to the same word, 0x%" PRIx64 ", and no FLUSH of that was answered before",
-			request_text(other), other->packet->frame, other->packet->qpn, hint->offset);
+		fprintf(file, "%s, frame %u, of QP %u stored to the same word, %s, and no FLUSH of that was answered before",
+			request_text(other), other->packet->frame, other->packet->qpn,
+			history_place(history, hint->offset));
 		break;
 	case HINTS:
 		break;

@@ -70,6 +70,7 @@ typedef LIST(uint32_t) packet_list;
 
 /* The responses that go to one QP of an initiator. */
 struct answers {
+	unsigned int target;
 	struct address to;
 	uint32_t qpn;
 	uint16_t port;
@@ -96,7 +97,7 @@ static uint16_t port_of(uint32_t a, uint32_t b)
 
 static uint64_t hash_of_end(const struct packet *packet)
 {
-	uint64_t hash = packet->qpn;
+	uint64_t hash = (uint64_t)packet->target << 32 | packet->qpn;
 
 	for (size_t i = 0; !packet->to_target && i < sizeof(packet->to.byte); i++)
 		hash = mix64(hash << 8 ^ packet->to.byte[i]);
@@ -114,20 +115,21 @@ static uint32_t find_end(struct history *history, struct matching *matching,
 
 		if (slots[at] % 2 != packet->to_target)
 			continue;
-		if (packet->to_target ? history->flows.v[i].qpn == packet->qpn :
-		    matching->answers.v[i].qpn == packet->qpn &&
+		if (packet->to_target ?
+		    history->flows.v[i].qpn == packet->qpn && history->flows.v[i].target == packet->target :
+		    matching->answers.v[i].qpn == packet->qpn && matching->answers.v[i].target == packet->target &&
 		    same_address(&matching->answers.v[i].to, &packet->to))
 			return i;
 	}
 	if (packet->to_target) {
 		slots[at] = history->flows.n * 2 + 1;
 		*list_add(&history->flows) = (struct flow) {
-			.qpn = packet->qpn, .initiator = packet->from, .port = packet->port,
+			.target = packet->target, .qpn = packet->qpn, .initiator = packet->from, .port = packet->port,
 		};
 	} else {
 		slots[at] = matching->answers.n * 2;
 		*list_add(&matching->answers) = (struct answers) {
-			.qpn = packet->qpn, .to = packet->to, .port = packet->port, .flow = NEVER,
+			.target = packet->target, .qpn = packet->qpn, .to = packet->to, .port = packet->port, .flow = NEVER,
 		};
 	}
 	return slots[at] / 2;
@@ -198,7 +200,7 @@ static bool was_asked(const struct asking *asked, size_t n, uint32_t psn, uint32
 static bool can_answer(const struct history *history, const struct answers *answers,
 		       const struct flow *flow, const struct asking *asked, size_t n)
 {
-	if (!same_address(&answers->to, &flow->initiator))
+	if (answers->target != flow->target || !same_address(&answers->to, &flow->initiator))
 		return false;
 	for (size_t i = 0; i < answers->packets.n; i++) {
 		const struct packet *packet = &history->capture->packets.v[answers->packets.v[i]];
@@ -412,7 +414,8 @@ static const char *take_write(struct responder *r, struct request *request)
 static void take_send(const struct history *history, struct request *request)
 {
 	const struct packet *packet = request->packet;
-	const struct sent *sent = memory_sent(history->memory, packet->qpn, packet->psn);
+	const struct memory *memory = &history->memory[packet->target];
+	const struct sent *sent = memory_sent(memory, packet->qpn, packet->psn);
 
 	request->rkey = 0;
 	request->length = packet->payload_length;
@@ -420,7 +423,7 @@ static void take_send(const struct history *history, struct request *request)
 		return;
 	if (sent && sent->length == request->length) {
 		request->va = sent->va;
-		request->region = memory_at(history->memory, sent->va, sent->length);
+		request->region = memory_at(memory, sent->va, sent->length);
 	}
 	request->somewhere = !request->region;
 }
@@ -468,7 +471,7 @@ static const char *take_request(struct history *history, struct responder *r,
 	/* The key of nothing is not looked at, except by FLUSH. */
 	if (!request->length && packet->opcode != ROCE_RC_FLUSH)
 		return NULL;
-	request->region = memory_region(history->memory, request->rkey);
+	request->region = memory_region(&history->memory[packet->target], request->rkey);
 	if (!request->region)
 		return "its key was never registered, as far as the lab saw";
 	if (packet->opcode == ROCE_RC_FLUSH && (packet->feth & 0x30) == ROCE_FETH_SEL_MR) {
@@ -747,7 +750,7 @@ static void refuse_others(const struct history *history)
 			continue;
 		if (packet->opcode >= 0xa0 && packet->opcode < 0xc0)
 			fail_at(history, packet, "XRC is not followed");
-		region = packet->has_reth ? memory_region(history->memory, packet->rkey) : NULL;
+		region = packet->has_reth ? memory_region(&history->memory[packet->target], packet->rkey) : NULL;
 		if (region && region_is_persistent(region))
 			fail_at(history, packet, "it goes to persistent memory by an unreliable connection, which is not followed");
 	}
@@ -1211,14 +1214,14 @@ static void sort_by_stretch(struct history *history)
 	}
 }
 
-void history_read(struct history *history, const struct capture *capture,
-		  const struct memory *memory, const struct before *before, const struct rules *rules)
+void history_read(struct history *history, const struct capture *capture, const struct memory *memory,
+		  unsigned int targets, const struct before *before, const struct rules *rules)
 {
 	struct matching matching = { };
 	packet_list *packets;
 	open_list *open;
 
-	*history = (struct history){ .capture = capture, .memory = memory, .before = before, .rules = rules };
+	*history = (struct history){ .capture = capture, .memory = memory, .targets = targets, .before = before, .rules = rules };
 	refuse_others(history);
 	sort_packets(history, &matching);
 	match_answers(history, &matching);
@@ -1268,19 +1271,53 @@ bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask)
 	return !(mask & ~held);
 }
 
+const struct memory *history_target(const struct history *history, uint64_t offset)
+{
+	unsigned int i = history->targets - 1;
+
+	while (i && offset < history->memory[i].base)
+		i--;
+	return &history->memory[i];
+}
+
+const char *history_place(const struct history *history, uint64_t offset)
+{
+	static char text[4][64];
+	static int next;
+	char *t = text[next++ % 4];
+	const struct memory *target = history_target(history, offset);
+	int n = 0;
+
+	if (history->targets > 1)
+		n = snprintf(t, sizeof(text[0]), "target %u, ", (unsigned int)(target - history->memory + 1));
+	snprintf(t + n, sizeof(text[0]) - n, "0x%" PRIx64, offset - target->base);
+	return t;
+}
+
+void request_print_answered(const struct request *request, FILE *file)
+{
+	uint64_t va, run, place = request->region->base;
+
+	region_run(request->region, request->va, request->length, 0, &va, &run, &place);
+	fprintf(file, "%u %u %" PRIu64 " %u\n", request->packet->qpn, request->packet->psn,
+		place - request->region->base, request->length);
+}
+
 const char *request_text(const struct request *request)
 {
 	static char text[4][128];
 	static int next;
 	char *t = text[next++ % 4];
 	uint64_t va, run, place;
+	const struct region *region = request->region;
 	int n;
 
 	n = snprintf(t, sizeof(text[0]), "%s psn %u", opcode_name(request->packet->opcode),
 		     request->packet->psn);
-	if (request->region &&
-	    region_run(request->region, request->va, request->length, 0, &va, &run, &place))
-		snprintf(t + n, sizeof(text[0]) - n, " (0x%" PRIx64 " to 0x%" PRIx64 ")", place,
-			 place + run);
+	if (region && region->target)
+		n += snprintf(t + n, sizeof(text[0]) - n, " to target %u", region->target);
+	if (region && region_run(region, request->va, request->length, 0, &va, &run, &place))
+		snprintf(t + n, sizeof(text[0]) - n, " (0x%" PRIx64 " to 0x%" PRIx64 ")", place - region->base,
+			 place - region->base + run);
 	return t;
 }

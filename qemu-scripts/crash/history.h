@@ -10,6 +10,8 @@
 #ifndef HISTORY_H
 #define HISTORY_H
 
+#include <stdio.h>
+
 #include "capture.h"
 #include "memory.h"
 #include "rules.h"
@@ -19,6 +21,7 @@
 
 /* A connection, seen from the target. */
 struct flow {
+	unsigned int target;
 	uint32_t qpn;			/* the target's */
 	struct address initiator;
 	uint32_t peer_qpn;		/* the initiator's, if a response was seen */
@@ -97,7 +100,8 @@ struct before {
 
 struct history {
 	const struct capture *capture;
-	const struct memory *memory;
+	const struct memory *memory;	/* of each target */
+	unsigned int targets;		/* more than one in a group, see group.h */
 	const struct before *before;
 	const struct rules *rules;
 	LIST(struct flow) flows;
@@ -112,8 +116,8 @@ struct history {
 };
 
 /* Ends the program if something cannot be followed, and says where. */
-void history_read(struct history *history, const struct capture *capture,
-		  const struct memory *memory, const struct before *before, const struct rules *rules);
+void history_read(struct history *history, const struct capture *capture, const struct memory *memory,
+		  unsigned int targets, const struct before *before, const struct rules *rules);
 
 /* Ends the program if there is nothing that a power failure could take: such a run would pass unseen. */
 void history_needs_stores(const struct history *history);
@@ -149,6 +153,15 @@ static inline bool answered(const struct request *request, unsigned int frame)
 
 /* Does the FLUSH @flush, whatever its placement and QP, hold these bytes of the word at @offset? */
 bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask);
+
+/* The target that has the byte at @offset of all devices. */
+const struct memory *history_target(const struct history *history, uint64_t offset);
+
+/* "0x40", or, in a group, "target 2, 0x40"; it stays until the fourth call after this one. */
+const char *history_place(const struct history *history, uint64_t offset);
+
+/* "QP PSN OFFSET LENGTH": what a checker is told of an answered flush */
+void request_print_answered(const struct request *request, FILE *file);
 
 /* "WRITE psn 7 (0x40 to 0x80)", where the range is in the device; it stays until the fourth call after this one. */
 const char *request_text(const struct request *request);

@@ -11,7 +11,6 @@
 #include "made.h"
 #include "util.h"
 
-static const uint8_t target_mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
 static const uint8_t initiator_mac[6] = { 0x52, 0x54, 0, 0, 0, 2 };
 
 struct net net;
@@ -28,34 +27,54 @@ void begin(const char *folder)
 	begin_with(folder, DEVICE);
 }
 
-void begin_with(const char *folder, uint64_t device)
+static void write_target(const char *name, unsigned int target, uint64_t device)
 {
-	FILE *file;
+	FILE *file = fopen(in_folder(xasprintf("%s.memory", name)), "w");
 
-	memset(&net, 0, sizeof(net));
-	net.folder = folder;
-	net.qp = QP;
-	net.peer = 33;
-	net.port = 50000;
-	net.pcap = fopen(in_folder("server.pcap"), "w");
-	put32(net.pcap, 0xa1b2c3d4);
-	put32(net.pcap, 4 << 16 | 2);
-	put32(net.pcap, 0);
-	put32(net.pcap, 0);
-	put32(net.pcap, 65536);
-	put32(net.pcap, 1);	/* Ethernet */
-	file = fopen(in_folder("server.memory"), "w");
-	fprintf(file, "link 52:54:00:00:00:01\ndevice dax0.0 0 %" PRIu64 "\n", device);
+	fprintf(file, "link 52:54:00:00:%02x:01\ndevice dax0.0 0 %" PRIu64 "\n", target, device);
 	fprintf(file, "region 0x%x 0x%x 0x%llx %" PRIu64 "\npiece 0 %" PRIu64 " dax0.0 0\n", KEY, KEY, VA,
 		device, device);
 	fprintf(file, "region 0x%x 0x%x 0x%llx 32\npiece 0 32 dax0.0 0\n", OTHER, OTHER, VA);
 	fprintf(file, "region 0x303 0x303 0x1000 4096\n");	/* ordinary memory */
 	fprintf(file, "window 0x404 0x%llx 16 0x%x 0x2\n", VA + 8, KEY);
 	fclose(file);
-	file = fopen(in_folder("server.pmem0.start"), "w");
+	file = fopen(in_folder(xasprintf("%s.pmem0.start", name)), "w");
 	if (ftruncate(fileno(file), device))
 		exit(1);
 	fclose(file);
+}
+
+static void begin_capture(const char *folder, const char *name)
+{
+	memset(&net, 0, sizeof(net));
+	net.folder = folder;
+	net.qp = QP;
+	net.peer = 33;
+	net.port = 50000;
+	net.pcap = fopen(in_folder(name), "w");
+	put32(net.pcap, 0xa1b2c3d4);
+	put32(net.pcap, 4 << 16 | 2);
+	put32(net.pcap, 0);
+	put32(net.pcap, 0);
+	put32(net.pcap, 65536);
+	put32(net.pcap, 1);	/* Ethernet */
+}
+
+void begin_with(const char *folder, uint64_t device)
+{
+	begin_capture(folder, "server.pcap");
+	write_target("server", 0, device);
+}
+
+void begin_group(const char *folder, unsigned int targets)
+{
+	begin_capture(folder, "client1.pcap");
+	net.targets = targets;
+	for (unsigned int i = 0; i < targets; i++) {
+		write_target(xasprintf("server%u", i + 1), i, DEVICE);
+		/* It is not looked at. */
+		fclose(fopen(in_folder(xasprintf("server%u.pcap", i + 1)), "w"));
+	}
 }
 
 static uint32_t icrc_of(const uint8_t *ip, size_t length)
@@ -76,6 +95,7 @@ void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size
 {
 	uint8_t buffer[9000] __attribute__((aligned(4))) = { }, *frame = buffer + 2;
 	uint8_t *at = frame, *ip, pad = -length & 3;	/* so that all after Ethernet is aligned */
+	const uint8_t target_mac[6] = { 0x52, 0x54, 0, 0, net.target, 1 };
 	struct roce_bth *bth;
 	size_t udp_length;
 
@@ -97,7 +117,9 @@ void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size
 		ip[6] = 17;
 		ip[7] = 64;
 		ip[8] = ip[24] = 0xfe;
+		ip[22] = to_target ? 0 : net.target;
 		ip[23] = to_target ? 2 : 1;
+		ip[38] = to_target ? net.target : 0;
 		ip[39] = to_target ? 1 : 2;
 		at += 40;
 	} else {
@@ -106,7 +128,9 @@ void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size
 		ip[8] = 64;
 		ip[9] = 17;
 		ip[12] = ip[16] = 10;
+		ip[14] = to_target ? 0 : net.target;
 		ip[15] = to_target ? 2 : 1;
+		ip[18] = to_target ? net.target : 0;
 		ip[19] = to_target ? 1 : 2;
 		at += 20;
 	}

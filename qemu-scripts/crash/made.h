@@ -27,6 +27,7 @@ struct net {
 	int vlans;
 	uint32_t qp, peer;
 	uint16_t port;
+	unsigned int targets, target;	/* of a group; the next packets are to, or from, this one, from 0 on */
 };
 
 extern struct net net;
@@ -36,6 +37,9 @@ void begin(const char *folder);
 
 /* The same, with a device of another size than DEVICE. */
 void begin_with(const char *folder, uint64_t device);
+
+/* The same of a group of so many targets. */
+void begin_group(const char *folder, unsigned int targets);
 char *in_folder(const char *name);
 
 void put32(FILE *file, uint32_t v);

@@ -280,6 +280,19 @@ void memory_read(struct memory *memory, const char *path)
 		     path);
 }
 
+void memory_move(struct memory *memory, unsigned int target, uint64_t base)
+{
+	memory->base = base;
+	for (size_t i = 0; i < memory->regions.n; i++) {
+		struct region *region = &memory->regions.v[i];
+
+		region->target = target;
+		region->base = base;
+		for (size_t p = 0; p < region->pieces.n; p++)
+			region->pieces.v[p].place += base;
+	}
+}
+
 const struct region *memory_region(const struct memory *memory, uint32_t rkey)
 {
 	size_t low = 0, high = memory->keys;

@@ -12,12 +12,14 @@
 struct piece {
 	uint64_t va;		/* as remote requests name it */
 	uint64_t length;
-	uint64_t place;		/* in the device */
+	uint64_t place;		/* in the device; in a group, in those of all targets, one after the other */
 };
 
 struct region {
 	uint32_t rkey, lkey;	/* 0: has none */
 	bool window;
+	unsigned int target;	/* in a group: its number, from 1 on; otherwise 0 */
+	uint64_t base;		/* of its device */
 	uint64_t va, length;
 	LIST(struct piece) pieces;
 };
@@ -34,6 +36,7 @@ struct memory {
 	uint8_t mac[6];
 	char device[32];	/* such as dax0.0 */
 	uint64_t start, size;	/* of the device, in the NVDIMM */
+	uint64_t base;		/* where the device begins among those of a group */
 	LIST(struct region) regions;
 	uint32_t *by_key;		/* places in it of those that have an rkey, in its order */
 	size_t keys;
@@ -42,6 +45,9 @@ struct memory {
 
 /* Read @path; ends the program, with the number of the line, if that is not understood. */
 void memory_read(struct memory *memory, const char *path);
+
+/* In a group, this is target @target, and the devices of those before it have @base bytes. */
+void memory_move(struct memory *memory, unsigned int target, uint64_t base);
 
 /* The region or window that @rkey names, or NULL. */
 const struct region *memory_region(const struct memory *memory, uint32_t rkey);

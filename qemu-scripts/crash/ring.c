@@ -217,6 +217,59 @@ bool ring_make(const char *mode, unsigned int records)
 	return true;
 }
 
+/* PSNs of a record; the first record is number 1. */
+static uint32_t psn_of_copy(unsigned int n, unsigned int request)
+{
+	return 4 * n + request;
+}
+
+/* The QPs of all targets have one number. */
+static void use_copy(unsigned int target)
+{
+	net.target = target;
+	net.peer = 33 + target;
+	net.port = 50000 + target;
+}
+
+static void append_copy(unsigned int target, unsigned int n, bool flushed)
+{
+	uint64_t words[RECORD_WORDS], tail = htole64(n);
+
+	for (unsigned int i = 0; i < RECORD_WORDS; i++)
+		words[i] = htole64(n);
+	use_copy(target);
+	request(ROCE_RC_WRITE_ONLY, psn_of_copy(n, 0), KEY, slot_word(n) * 8, sizeof(words), words, sizeof(words));
+	if (flushed)
+		flush_as(psn_of_copy(n, 1), KEY, slot_word(n) * 8, sizeof(words), DURABLE);
+	else
+		request(ROCE_RC_READ_REQUEST, psn_of_copy(n, 1), KEY, slot_word(n) * 8, 8, "", 0);
+	request(ROCE_RC_ATOMIC_WRITE, psn_of_copy(n, 2), KEY, 0, 8, &tail, 8);
+	flush_as(psn_of_copy(n, 3), KEY, 0, 8, DURABLE);
+}
+
+static void answer_copy(unsigned int target, unsigned int n)
+{
+	use_copy(target);
+	ack(psn_of_copy(n, 0));
+	for (unsigned int request = 1; request < 4; request++)
+		response(psn_of_copy(n, request));
+}
+
+/* The slowest target is another one for each record, and answers when the next record is on its way. */
+void ring_make_copies(unsigned int targets, unsigned int records, bool flawed)
+{
+	ring.mode = "copies";
+	ring.slots = SLOTS;
+	for (unsigned int n = 1; n <= records; n++) {
+		for (unsigned int i = 0; i < targets; i++)
+			append_copy((n + i) % targets, n, !flawed || (n + i) % targets || n != (records + 1) / 2);
+		if (n > 1)
+			answer_copy((n + targets - 2) % targets, n - 1);
+		for (unsigned int i = 0; i + 1 < targets; i++)
+			answer_copy((n + i) % targets, n);
+	}
+}
+
 const char *ring_look(const uint64_t *image, uint64_t acknowledged)
 {
 	static char why[128];

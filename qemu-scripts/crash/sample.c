@@ -379,6 +379,20 @@ static bool pick_none(const struct model *model, const struct update *update, ui
 	return false;
 }
 
+/* In a group: those that went to a set of targets, which is a bit for each of them. */
+static bool pick_targets(const struct model *model, const struct update *update, uint32_t word, const void *set)
+{
+	(void)word;
+	return *(const unsigned int *)set >> model->history->requests.v[update->request].packet->target & 1;
+}
+
+/* All that is in flight to each set of targets, lost and left: no target waits for another one. */
+static void check_targets(struct sampling *s)
+{
+	for (unsigned int set = 1; set < (1u << s->model->history->targets) - 1 && !s->stopped; set++)
+		lose_and_leave(s, pick_targets, &set);
+}
+
 static void check_complete_part(struct sampling *s)
 {
 	for (size_t i = 0; i < s->coverage->cuts && !s->stopped; i++) {
@@ -386,6 +400,7 @@ static void check_complete_part(struct sampling *s)
 			continue;
 		model_cut(s->model, s->cuts[i].frame);
 		lose_and_leave(s, pick_none, NULL);
+		check_targets(s);
 		find_units(s);
 		check_requests(s);
 	}
@@ -626,7 +641,7 @@ void sample(struct model *model, const unsigned int *frames, size_t n,
 	};
 	size_t first_part;
 
-	*coverage = (struct coverage){ .cuts = n };
+	*coverage = (struct coverage){ .cuts = n, .targets = model->history->targets };
 	for (size_t i = 0; i < n; i++)
 		s.cuts[i] = (struct cut){ .frame = frames[i],
 					  .order = mix64(mix64(options->seed) ^ frames[i]) };
@@ -661,8 +676,9 @@ void coverage_print(const struct coverage *c, FILE *file)
 		fprintf(file, "coverage: these are all states of all cuts\n");
 		return;
 	}
-	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight, lost and left%s\n",
+	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight%s, lost and left%s\n",
 		c->complete ? "complete" : "NOT COMPLETE",
+		c->targets > 1 ? ", and all those of each set of targets" : "",
 		c->older ? "; those before the newest 16 as one" : "");
 	if (c->views > 1)
 		fprintf(file, "coverage: the checker printed %zu different texts; %zu states by chance are at cuts where it had just printed a new one\n",

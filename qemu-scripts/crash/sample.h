@@ -5,7 +5,8 @@
  *
  * Cuts are alike if the newest requests in flight are alike.  Each such shape stands for its cuts: a
  * program that appends 5000 records does the same 5000 times.  At some cuts of each shape, each request
- * in flight and each pair of requests is lost alone, and is left alone, and so is each prefix.
+ * in flight and each pair of requests is lost alone, and is left alone, and so is each prefix; in a group, so is
+ * all that is in flight to each set of targets.
  *
  * Then @states more: one cache line, or one word, lost or left at these cuts; and by chance, at all cuts.
  * Half of those by chance go where the other half has made the checker print what it had not printed before.
@@ -41,6 +42,7 @@ struct count {
 };
 
 struct coverage {
+	unsigned int targets;
 	size_t cuts;		/* of the run */
 	size_t shapes;
 	size_t alike;		/* so many requests make the shape of a cut */

@@ -341,6 +341,29 @@ each_model_has_its_rules() {
 	crash_states 0 --model ordered --seed "$seed" "$work/ring" -- "$ring"
 }
 
+# A record counts when two of three targets have answered; then each two of them have it.
+joint_states_of_a_group_are_judged() {
+	local id
+	make_ring copies 60
+	crash_states 0 --seed "$seed" "$work/ring" -- "$ring"
+	says "coverage: complete: every prefix, every request and every pair of requests in flight, and all those of each set of targets, lost and left"
+	# A program that counts it after one answer loses it.
+	crash_states 1 --states 0 "$work/ring" -- "$ring" 1
+	says "The checker: targets 1 and 3: the tail is 0, and 1 records are acknowledged"
+	says "to target 3 (0x0 to 0x8), which covers it, was answered only later"
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said" | head -n 1)
+	[[ $(stat -c %s "$work/ring/crash-states/$id/image3") == 65536 ]] || fail "the images of the targets are not kept"
+	crash_states 1 --replay "$id" "$work/ring" -- "$ring" 1
+	crash_states 0 --replay "$id" "$work/ring" -- "$ring"
+	# One target, once, got no FLUSH.
+	make_ring flawed-copies 60
+	crash_states 1 --states 0 "$work/ring" -- "$ring"
+	says "WRITE psn 120 to target 1"
+	says "targets 1 and 2: record 30 is torn"
+	crash_states 2 --lose x "$work/ring"
+	says "--lose wants one target: name a folder *.recording"
+}
+
 a_right_ring_of_5000_records_is_consistent() {
 	local mode
 	for mode in right one-by-one loss; do
@@ -532,6 +555,7 @@ cases=(
 	a_limit_gives_no_pass
 	what_is_suspicious_needs_no_checker
 	each_model_has_its_rules
+	joint_states_of_a_group_are_judged
 	the_result_does_not_depend_on_jobs
 	a_checker_that_stays_finds_the_same
 	what_cannot_be_drawn_still_fails
