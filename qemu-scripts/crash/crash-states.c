@@ -554,6 +554,7 @@ struct failure {
 
 struct outcome {
 	size_t number;		/* of the state */
+	uint64_t kind;		/* as that of a failure */
 	enum verdict verdict;
 };
 
@@ -660,7 +661,7 @@ static void note_result(void *arg, size_t number, const struct state *state, enu
 	results->failed++;
 	results->crashed += verdict == CRASHED;
 	results->slow += verdict == TOO_SLOW;
-	*list_add(&results->bad) = (struct outcome){ number, verdict };
+	*list_add(&results->bad) = (struct outcome){ number, kind_of(verdict, said), verdict };
 	add_failure(results, number, kind_of(verdict, said), state);
 }
 
@@ -847,7 +848,9 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 	free(folder);
 }
 
-static void report(struct run *run, struct checker *checker, const struct explanation *e)
+/* @alike of the @failed states that fail, by what the checker says. */
+static void report(struct run *run, struct checker *checker, const struct explanation *e, size_t alike,
+		   size_t failed)
 {
 	const char *said;
 
@@ -857,7 +860,37 @@ static void report(struct run *run, struct checker *checker, const struct explan
 	       (unsigned int)(e->state.hash >> 32), e->state.frame);
 	explanation_print(e, &run->model, stdout);
 	printf("  The checker: %s\n", said);
+	printf("  Alike: %zu of the %zu states that fail, by what the checker says\n", alike, failed);
 	printf("  Kept: %s\n", kept_folder(run, &e->state));
+}
+
+static size_t count_alike(const struct results *results, uint64_t kind)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < results->bad.n && n < results->failed; i++)
+		n += results->bad.v[i].kind == kind;
+	return n;
+}
+
+/* Two failures of one kind have one cause, as far as can be told: one of them is reported. */
+static uint64_t kind_of_cause(const struct run *run, const struct explanation *e)
+{
+	const struct request *lost;
+
+	if (e->lost == NEVER)
+		return mix64(e->culprit + 1);
+	lost = &run->history.requests.v[e->lost];
+	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->length) + (lost->packet->opcode << 8 | e->culprit));
+}
+
+static bool add_kind(uint64_t *kinds, size_t n, uint64_t kind)
+{
+	for (size_t i = 0; i < n; i++)
+		if (kinds[i] == kind)
+			return false;
+	kinds[n] = kind;
+	return true;
 }
 
 /* Would the checker accept the state, had it what the target's own CPU stored as well? */
@@ -872,7 +905,9 @@ static bool misses(struct run *run, struct checker *checker, const struct state 
 static void explain_failures(struct run *run, struct checker *checker, struct results *results,
 			     const word_list *unexplained, FILE *kept)
 {
-	unsigned int kinds = 0, explained = 0, missing = 0;
+	unsigned int explained = 0, missing = 0;
+	uint64_t kinds[EXPLAINED];
+	bool steady = !results->failed;
 	struct explanation e;
 	const char *said;
 
@@ -881,10 +916,11 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 		if (misses(run, checker, &e.state, unexplained)) {
 			missing++;
 			checker_look(checker, &run->model, &e.state, &said);
-		} else if (!(kinds & 1 << e.culprit)) {
-			kinds |= 1 << e.culprit;
+		} else if (add_kind(kinds, explained, kind_of_cause(run, &e))) {
+			steady |= e.culprit != CULPRIT_CHECKER;
 			explained++;
-			report(run, checker, &e);
+			report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
+			       results->failed);
 			if (kept)
 				fprintf(kept, "%s\n", kept_folder(run, &e.state));
 		}
@@ -894,7 +930,7 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 		fail_to_judge(unexplained, "Each state that fails is consistent with what they held at the end, and not without it", said);
 	if (missing)
 		printf("\nnote: %u states fail only without the words that no request explains: they are not shown\n", missing);
-	if (kinds == 1 << CULPRIT_CHECKER)
+	if (!steady && explained)
 		fail("the checker refuses states, and then accepts the same states: it must not depend on time, on chance, or on what an earlier call has left");
 }
 

@@ -1736,6 +1736,84 @@ TEST_F(run, what_a_checker_that_stays_has_mapped_is_restored)
 }
 
 /******************************************************************************
+ * Explanations
+ */
+
+/* What is said of the state in which the words with a digit below their newest value have that, by this checker. */
+static const char *explanation_of(const char *words, const char *script)
+{
+	char *argv[] = { "sh", "-c", (char *)script, NULL };
+	const struct checker_options options = { .argv = argv, .jobs = 1, .seconds = 60, .mib = 1000 };
+	struct checker *checker = checker_new(&history, &content, &options);
+	struct state state = { .frame = capture.frames };
+	struct explanation e;
+	static char *text;
+	size_t size;
+	FILE *file;
+
+	model_cut(&model, capture.frames);
+	for (unsigned int i = 0; words[i]; i++) {
+		uint32_t w = history_word(&history, offset_of_digit(i));
+
+		for (int32_t p = START; w != NEVER && p < model_top(&model, w); p++)
+			if ((model_value(&history, w, p) & 0xff) == (uint64_t)(words[i] - '0'))
+				*list_add(&state.held) = (struct held){ w, p };
+	}
+	explain(&e, &model, checker, &state);
+	free(text);
+	file = open_memstream(&text, &size);
+	explanation_print(&e, &model, file);
+	fclose(file);
+	explanation_free(&e);
+	checker_free(checker);
+	free(state.held.v);
+	return text;
+}
+
+#define EXPECT_EXPLANATION(words, script, wanted) do { \
+	const char *said = explanation_of(words, script); \
+	EXPECT_NE(NULL, strstr(said, wanted)) TH_LOG("%s", said); \
+} while (0)
+
+/* A checker that wants of byte @at of the image that it is @value. */
+#define WANTS(at, value) "[ $(od -A n -t u1 -j " #at " -N 1 $IMAGE) = " #value " ]"
+
+TEST_F(run, an_old_value_is_raised_as_far_as_it_fails)
+{
+	for (unsigned int i = 1; i < 9; i++)
+		write_word(i, 0, i);
+	load("spec");
+	EXPECT_EXPLANATION("2", WANTS(0, 8), "old     0x0  holds what WRITE psn 7 (0x0 to 0x8) gave it, 0x0707070707070707, not what WRITE psn 8 (0x0 to 0x8) gave it, 0x0808080808080808; key 0x101 + 0x0\n");
+	EXPECT_EXPLANATION("2", "[ $(od -A n -t u1 -N 1 $IMAGE) -gt 5 ]", "holds what WRITE psn 5 ");
+}
+
+/* Word 1 may be lost whatever comes; that word 0 is lost without word 2 is the mistake. */
+TEST_F(run, what_came_after_it_makes_the_loss_a_mistake)
+{
+	use_qp(18, 34, 50001);
+	write_word(100, 1, 1);
+	use_qp(17, 33, 50000);
+	write_word(1, 0, 1);
+	flush(2, 3, 1);
+	atomic_write(3, 2, 1);
+	load("spec");
+	EXPECT_EXPLANATION("001", WANTS(0, 1) " || " WANTS(8, 1) " || " WANTS(16, 0),
+			   "Why: WRITE psn 1 (0x0 to 0x8) is lost.  No persistent FLUSH of its QP that covers it follows, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there.");
+	EXPECT_EXPLANATION("001", WANTS(0, 1) " || " WANTS(8, 1) " || " WANTS(16, 0),
+			   "  FLUSH psn 2 (0x18 to 0x20) stands between the two, and names other memory.");
+}
+
+/* It reads what has nothing to do with the store. */
+TEST_F(run, a_read_of_other_memory_is_not_taken_for_a_flush)
+{
+	write_word(1, 0, 1);
+	read_memory(2, 0x303, 0x1000 - VA, 8);
+	atomic_write(3, 2, 1);
+	load("spec");
+	EXPECT_EXPLANATION("001", WANTS(0, 1) " || " WANTS(16, 0), "No persistent FLUSH of its QP that covers it follows");
+}
+
+/******************************************************************************
  * Groups
  */
 

@@ -183,6 +183,28 @@ static void minimise(struct search *search, held_list *all,
 		leave_out_groups(search, all, grain, fails);
 }
 
+/* An old value that is nearer to the newest one is easier to understand. */
+static void raise_position(struct search *search, held_list *lost, size_t i)
+{
+	int32_t fails = lost->v[i].position, passes = model_top(search->model, lost->v[i].word);
+
+	/* Often the value before the newest one will do. */
+	for (int32_t next = passes - 1; fails < next && search->runs; next = fails + (passes - fails) / 2) {
+		lost->v[i].position = next;
+		if (fails_without(search, lost))
+			fails = next;
+		else
+			passes = next;
+	}
+	lost->v[i].position = fails;
+}
+
+static void raise_positions(struct search *search, held_list *lost)
+{
+	for (size_t i = 0; i < lost->n && search->runs; i++)
+		raise_position(search, lost, i);
+}
+
 /******************************************************************************
  * Which request, which FLUSH?
  */
@@ -227,7 +249,8 @@ static enum culprit look_for_near_miss(const struct model *model, const struct r
 		if (request->packet->frame <= lost->packet->frame ||
 		    (limit && request->packet->frame >= limit->packet->frame))
 			continue;
-		if (same_qp && request->packet->opcode == ROCE_RC_READ_REQUEST && request->region && !request->flush) {
+		if (same_qp && request->packet->opcode == ROCE_RC_READ_REQUEST && !request->flush &&
+		    (request->rkey == lost->rkey || meets(request, lost))) {
 			found = CULPRIT_READ;
 		} else if (!is_flush(request)) {
 			continue;
@@ -324,6 +347,41 @@ static void count_words(const struct explanation *e, const struct model *model, 
 	}
 }
 
+/* What was sent first of the lost ones; if there is one without which something came that was sent after it, of those. */
+static const struct held *find_lost(struct explanation *e, const struct model *model)
+{
+	const struct held *held = NULL;
+	bool passed = false;
+
+	for (size_t i = 0; i < e->state.held.n; i++) {
+		const struct held *other = &e->state.held.v[i];
+		uint32_t index;
+		bool is_passed = find_seen(e, model, request_at(model, other->word, other->position + 1, &index)) != NEVER;
+
+		if (!held || is_passed > passed || (is_passed == passed && index < e->lost)) {
+			e->lost = index;
+			held = other;
+			passed = is_passed;
+		}
+	}
+	return held;
+}
+
+/* A persistent FLUSH of its QP between @lost and @limit, which does not name what is lost; or NEVER */
+static uint32_t find_flush_of_others(const struct model *model, const struct request *lost, const struct request *limit)
+{
+	const struct history *history = model->history;
+
+	for (uint32_t i = 0; limit && i < history->requests.n; i++) {
+		const struct request *request = &history->requests.v[i];
+
+		if (request->flush && request->flow == lost->flow && request->psn > lost->psn &&
+		    request->psn < limit->psn)
+			return i;
+	}
+	return NEVER;
+}
+
 static void find_culprit(struct explanation *e, const struct model *model)
 {
 	const struct history *history = model->history;
@@ -340,17 +398,7 @@ static void find_culprit(struct explanation *e, const struct model *model)
 	why = open_memstream(&e->why, &size);
 	if (!why)
 		fail("no memory");
-	/* What was sent first of the lost ones. */
-	for (size_t i = 0; i < e->state.held.n; i++) {
-		const struct held *other = &e->state.held.v[i];
-		uint32_t request;
-
-		request_at(model, other->word, other->position + 1, &request);
-		if (e->lost == NEVER || request < e->lost) {
-			e->lost = request;
-			held = other;
-		}
-	}
+	held = find_lost(e, model);
 	if (!held) {
 		e->culprit = CULPRIT_NOTHING_LOST;
 		fprintf(why, "All that came is there, and nothing is lost: the checker refuses what the program itself has made, or counts on what was not sent yet.");
@@ -456,6 +504,10 @@ static void find_culprit(struct explanation *e, const struct model *model)
 			else
 				fprintf(why, "No persistent FLUSH of its QP that covers it follows%s.  What relies on other data must come after a persistent FLUSH of that.",
 					tail);
+			near = find_flush_of_others(model, lost, seen);
+			if (near != NEVER)
+				fprintf(why, "  %s stands between the two, and names other memory.",
+					request_text(&history->requests.v[near]));
 		}
 		if (near != NEVER)
 			e->flush = near;
@@ -508,6 +560,7 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 		return;
 	}
 	minimise(&search, &lost, fails_without);
+	raise_positions(&search, &lost);
 	for (size_t i = 0; i < lost.n; i++)
 		*list_add(&e->state.held) = lost.v[i];
 	model_allows(model, &e->state);
@@ -523,6 +576,23 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 	e->cut_short |= !search.runs;
 	find_culprit(e, model);
 	free(lost.v);
+}
+
+/* Where the word is for the initiator: in the region of the key that its newest store used. */
+static void print_key(const struct model *model, FILE *file, uint32_t word)
+{
+	const struct history *history = model->history;
+	const struct request *request;
+	uint64_t va, run, place, offset = history_offset(history, word);
+	uint32_t index;
+
+	request = request_at(model, word, model_top(model, word), &index);
+	if (!request->rkey)
+		return;
+	for (size_t i = 0; region_run(request->region, request->va, request->length, i, &va, &run, &place); i++)
+		if (offset + WORD > place && offset < place + run)
+			fprintf(file, "; key 0x%x + 0x%" PRIx64, request->rkey,
+				va + (offset > place ? offset - place : 0) - request->region->va);
 }
 
 static void print_word(const struct model *model, FILE *file, const char *what, uint32_t word,
@@ -542,6 +612,7 @@ static void print_word(const struct model *model, FILE *file, const char *what, 
 		fprintf(file, ", not what %s gave it, 0x%016" PRIx64,
 			request_text(request_at(model, word, model_top(model, word), &request)),
 			le64toh(model_value(history, word, model_top(model, word))));
+	print_key(model, file, word);
 	fputc('\n', file);
 }
 
