@@ -2,6 +2,7 @@
 # Everything starts here.  The text after a target's `##` is its help; the work is done in scripts/.
 
 # Which base: a folder of kernel/, one of rdma-core-provider/ and one of iproute2/.  DEBUG: a debug kernel, 1 or kcsan.
+# RDMA_CORE=host: the host's libibverbs, of rdma-core 45 or newer, which demo and examples need only.
 BASE          ?= v6.1
 RDMA_CORE     ?= v56
 IPROUTE2      ?= v6.1
@@ -15,8 +16,11 @@ export BASE RDMA_CORE DEBUG
 
 include $(or $(wildcard kernel/$(BASE)/base.mk), \
 	$(error BASE=$(BASE) is not there; choose one of: $(notdir $(wildcard kernel/v*))))
+OWN_RDMA_CORE := $(filter-out host,$(RDMA_CORE))
+ifneq ($(OWN_RDMA_CORE),)
 include $(or $(wildcard rdma-core-provider/$(RDMA_CORE)/base.mk), \
-	$(error RDMA_CORE=$(RDMA_CORE) is not there; choose one of: $(notdir $(wildcard rdma-core-provider/v*))))
+	$(error RDMA_CORE=$(RDMA_CORE) is not there; choose one of: host $(notdir $(wildcard rdma-core-provider/v*))))
+endif
 include $(or $(wildcard iproute2/$(IPROUTE2)/base.mk), \
 	$(error IPROUTE2=$(IPROUTE2) is not there; choose one of: $(notdir $(wildcard iproute2/v*))))
 
@@ -59,7 +63,7 @@ deps-check: ## install those that the checks and rdma-core's manual pages need b
 deps-lab: ## install only those of the lab
 deps deps-check deps-lab:
 	@scripts/deps install $(deps_set_of_$@)
-deps_set_of_deps       := tests
+deps_set_of_deps       := $(if $(OWN_RDMA_CORE),tests,demo)
 deps_set_of_deps-check := checks
 deps_set_of_deps-lab   := lab
 
@@ -97,9 +101,11 @@ kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vm
 	$(LOCKED) build/$(BASE) scripts/build-kernel $(KERNEL_TREE) $(KERNEL_OUT) $(KERNEL_CONFIG)
 
 .PHONY: rdma-core
-rdma-core: $(RDMA_TREE)/.git ## build/rdma-core: rdma-core with its series and pyverbs, built in place
+rdma-core: $(if $(OWN_RDMA_CORE),$(RDMA_TREE)/.git) ## build/rdma-core: rdma-core with its series and pyverbs, built in place
+ifneq ($(OWN_RDMA_CORE),)
 	$(LOCKED) $(RDMA_OUT) scripts/series apply $(RDMA_TREE) $(RDMA_SERIES) '$(RDMA_CORE_SRC)'
 	$(LOCKED) $(RDMA_OUT) scripts/build-rdma-core $(RDMA_OUT)
+endif
 
 .PHONY: iproute2 stock-iproute2
 iproute2: $(IP_TREE)/.git ## build/iproute2: the rdma tool with its series, which the lab's guests then use
@@ -114,10 +120,12 @@ stock-iproute2: $(IP_TREE)/.git
 .PHONY: selftests
 selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; build/crash: crash-states
 	@scripts/deps check selftests
+	@$(if $(OWN_RDMA_CORE),,scripts/deps check host-library)
 	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
 		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 	$(LOCKED) build/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
-		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
+		RDMA_CORE=$(if $(OWN_RDMA_CORE),$(CURDIR)/$(RDMA_OUT),/usr) \
+		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests $(if $(OWN_RDMA_CORE),,examples)
 
 .PHONY: demo test smoke
 demo: kernel rdma-core selftests ## show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
@@ -244,6 +252,37 @@ docs: ## build/docs: Documentation/ as HTML; with the API of the kernel if its t
 	@KERNEL_TREE=$(CURDIR)/$(KERNEL_TREE) PYTHONDONTWRITEBYTECODE=1 \
 		sphinx-build -q -W --keep-going -d build/doctrees Documentation build/docs
 	@echo build/docs/index.html
+
+# What users get: scripts/install has the list.  KERNELS: which kernels, those that are built if not said.
+PREFIX  ?= /usr/local
+KERNELS ?= $(sort v6.1 $(foreach base,$(notdir $(wildcard kernel/v*)),$(if $(wildcard build/$(base)/bzImage),$(base))))
+RELEASE      := build/release
+RELEASE_RDMA := $(RELEASE)/rdma-core
+
+.PHONY: install for-users
+install: for-users ## install lab, tools and the kernels that are built into PREFIX (/usr/local); DESTDIR=; KERNELS='v6.1 v7.3': these
+	@scripts/install '$(DESTDIR)$(PREFIX)/lib/rxe-mpe' lab $(KERNELS)
+
+.PHONY: release
+release: for-users ## build/release: a tarball that runs from any folder, Debian packages, SHA256SUMS; KERNELS= as for install
+	@scripts/release $(KERNELS)
+
+.PHONY: image
+image: for-users ## build/release: an OCI image whose entry point is rxe-vm (for root); KERNELS= as for install
+	@scripts/image $(KERNELS)
+
+# LINUX_SRC is the source of BASE only.  rdma-core runs from any folder: guest/session makes a link to it.
+for-users: $(RDMA_TREE)/.git
+	@scripts/deps check selftests
+	@$(foreach base,$(KERNELS),$(MAKE) --no-print-directory kernel BASE=$(base) \
+		$(if $(filter-out $(BASE),$(base)),LINUX_SRC=) &&) :
+	$(LOCKED) $(RDMA_OUT) scripts/series apply $(RDMA_TREE) $(RDMA_SERIES) '$(RDMA_CORE_SRC)'
+	@mkdir -p $(RELEASE_RDMA) && ln -sfn $(CURDIR)/$(RDMA_TREE) $(RELEASE_RDMA)/src
+	$(LOCKED) $(RELEASE_RDMA) scripts/build-rdma-core $(RELEASE_RDMA) /run/rxe-vm/rdma-core
+	$(LOCKED) $(RELEASE)/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/$(RELEASE)/selftests \
+		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=. examples $(CURDIR)/$(RELEASE)/selftests/remote-log-survives
+	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash
+	@scripts/man-pages
 
 .PHONY: export
 export: ## write the commits of the trees back as the patches of the series

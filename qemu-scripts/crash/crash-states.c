@@ -47,6 +47,7 @@ static const char usage[] =
 "Usage: crash-states [OPTION...] RUN [-- CHECKER [ARG...]]\n"
 "       crash-states --replay ID RUN [-- CHECKER [ARG...]]\n"
 "       crash-states --lose NVDIMM [--seed S] RUN\n"
+"       crash-states --version\n"
 "\n"
 "Tries what a power failure may leave in the target's persistent memory, at any\n"
 "time of a run of `rxe-vm pair ... --server-pmem SIZE`.  RUN is the folder of the\n"

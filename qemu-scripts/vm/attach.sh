@@ -14,7 +14,7 @@ newest_boot() {
 # find_attachable [GUEST | RUN/GUEST]: sets $run and $boot
 find_attachable() {
 	local guest=${1-} there
-	run=${RXE_OUT:-$root/build/out}/latest
+	run=$out/latest
 	case $guest in
 	*/*) run=${guest%/*} guest=${guest##*/} ;;
 	esac

@@ -12,6 +12,7 @@ Usage: rxe-vm run   [OPTION...] -- COMMAND [ARG...]
        rxe-vm shell [OPTION...]
        rxe-vm attach [GUEST | RUN/GUEST]
        rxe-vm kconfig
+       rxe-vm demo  [RECORDS]
 
 run    runs COMMAND in one guest.  rxe-vm ends with COMMAND's exit status.
 pair   runs two shell commands in two guests on one Ethernet link.  The client
@@ -30,6 +31,8 @@ attach opens a shell in a running guest of the newest run, or of the folder RUN.
        The shell ends with the guest's command at the latest.
 kconfig  prints the options that a guest's kernel needs, to add to a tree's:
        rxe-vm kconfig >>.config && make olddefconfig
+demo   shows a log in a remote guest's persistent memory, which survives a power cut.
+--version prints the version of this tool.
 
 Options of a guest.  In a pair or a group --mem is for all guests, --server-mem for one
 side, --server2-mem for one guest; this is so for each of these options:
@@ -87,8 +90,8 @@ In a guest: RXE_ROLE (guest, server or client), RXE_NAME, RXE_ADDR, RXE_PEER_ADD
 
 Environment: BASE (v6.1), RDMA_CORE (v56), DEBUG (1 or kcsan), QEMU (qemu-system-x86_64),
 QEMU_ACCEL (kvm, tcg), RXE_TIME_SCALE (1, for a debug kernel 4: multiplies all
-deadlines; KSFT_TIMEOUT_SCALE in the guest), RXE_OUT (build/out: where the
-folder of the run is made).
+deadlines; KSFT_TIMEOUT_SCALE in the guest), RXE_OUT (where the folder of the run
+is made: build/out of the tree or release; ~/.local/state/rxe-mpe if installed).
 END
 }
 
@@ -148,9 +151,11 @@ parse_command_line() {
 	kconfig)
 		(($# == 1)) || die "'$2': rxe-vm kconfig takes no options"
 		exec cat "$root/kernel/config/guest.config" ;;
+	demo) exec "$root/selftests/examples/demo.sh" "${@:2}" ;;
+	--version) version rxe-vm; exit ;;
 	-h | --help | help) usage; exit ;;
 	'') usage >&2; exit 2 ;;
-	*) die "no such thing as '$1': say run, pair, group, shell, attach or kconfig (rxe-vm --help)" ;;
+	*) die "no such thing as '$1': say run, pair, group, shell, attach, kconfig or demo (rxe-vm --help)" ;;
 	esac
 	shift
 
@@ -307,7 +312,7 @@ check_pmem() {
 		done <<<"${option[$guest.pmem]-}"
 	done
 	[[ -n $lose ]] || return 0
-	[[ -x $crash_states ]] || die "there is no $crash_states: run \`make selftests\`"
+	[[ -x $crash_states ]] || die "there is no $crash_states: $(to_build selftests)"
 	for guest in "${servers[@]}"; do
 		[[ $mode == group || -n $(pmem_file "$(first_pmem "$guest")") ]] ||
 			die "--kill-server=lose wants the NVDIMM to outlive the run: --server-pmem FILE:SIZE"

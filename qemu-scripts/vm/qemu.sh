@@ -42,6 +42,7 @@ write_env() {
 	env_line RXE_ACCEL "$accel"
 	env_line KSFT_TIMEOUT_SCALE "$scale"
 	env_line RXE_LAB "$here"
+	env_line RXE_RDMA_CORE "$rdma_core"
 	env_line RXE_CWD "$PWD"
 	env_line RXE_SHELL "$([[ $guest != "$terminal" ]] || stty size)"
 	env_line RXE_COMMAND "${option[$guest.command]-}"
@@ -194,7 +195,7 @@ compose_qemu() {
 # it may find a tenth of it, and its time runs ten times too fast.  Later it measures again, and only if it finds
 # the same it says so.  That is kept until the host boots again, and told to all guests.  (With -icount the TSC
 # counts instructions.)
-tsc_kept=$root/build/tsc.$(</proc/sys/kernel/random/boot_id)
+tsc_kept=$kept/tsc.$(</proc/sys/kernel/random/boot_id)
 
 tsc_is_the_hosts() { [[ $accel == tcg && "${option[*]}" != *-icount* ]]; }
 

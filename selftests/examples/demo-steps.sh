@@ -4,6 +4,8 @@
 #
 # What the demos have in common: the text, their steps, their tables.
 
+# shellcheck source=qemu-scripts/places.sh
+. "$root/qemu-scripts/places.sh"
 # shellcheck source=qemu-scripts/run-folder.sh
 . "$root/qemu-scripts/run-folder.sh"
 text=$root/build/${BASE:-v6.1}/src/MAINTAINERS
@@ -13,7 +15,7 @@ step() { printf '\n== %s\n' "$*"; }
 row() { printf '%9s  %s\n' "$1" "$2"; }
 
 lines_of_text() {
-	[[ -r $text ]] || die "there is no $text: run \`make kernel\`"
+	[[ -r $text ]] || die "there is no $text: $(to_build kernel)"
 	wc -l <"$text"
 }
 
@@ -25,13 +27,13 @@ want_programs() {
 	local program
 	for program; do
 		[[ -x $root/build/selftests/$program ]] ||
-			die "there is no build/selftests/$program: run \`make selftests\`"
+			die "there is no build/selftests/$program: $(to_build selftests)"
 	done
 }
 
 # start_folder: sets folder, of this run, where the guests' runs go too, and work, in it
 start_folder() {
-	folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" demo)
+	folder=$(make_run_folder "$out" demo)
 	export RXE_OUT=$folder
 	work=$folder/log
 	mkdir "$work"

@@ -29,7 +29,7 @@ check_input() {
 	# It must not be at the end when the power fails.
 	((records + spare <= lines)) || die "$records records? $text has $lines lines"
 	want_programs remote-log-target remote-log-append remote-log-check
-	type -P tshark >/dev/null || die "there is no tshark: run \`make deps\`"
+	type -P tshark >/dev/null || die "there is no tshark: $(to_install tshark)"
 }
 
 # "OPCODE PSN" of each RoCE packet that the initiator sent or got, in order
@@ -85,7 +85,7 @@ report() {
 	echo "The guests ran on QEMU's accelerator $(accelerator append)."
 	echo "An emulator's time is not real time: do not take anything here for a speed."
 	echo "What else a power failure might have left here:"
-	echo "qemu-scripts/crash-states $(echo "$folder"/*-append) -- CHECKER; Documentation/crash-states.rst has a checker."
+	echo "crash-states $(echo "$folder"/*-append) -- CHECKER; Documentation/crash-states.rst has a checker."
 	echo "All that was recorded: $folder"
 }
 
