@@ -9,6 +9,7 @@
 #include "../../selftests/rdma/rxe_mpe_crc32.h"
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "capture.h"
+#include "told.h"
 
 #define PCAP_HEAD		24
 #define PCAP_RECORD_HEAD	16
@@ -198,6 +199,23 @@ static bool find_target(struct packet *packet, const uint8_t *ethernet, const st
 	return false;
 }
 
+/* True if the frame is of that kind. */
+static bool read_told(struct capture *capture, const uint8_t *data, size_t length)
+{
+	const struct told_head *head = (const void *)data;
+	unsigned int told;
+
+	if (length < sizeof(*head) || get16(data + offsetof(struct told_head, ethertype)) != TOLD_ETHERTYPE ||
+	    memcmp(head->magic, TOLD_MAGIC, sizeof(head->magic)))
+		return false;
+	told = get16(data + offsetof(struct told_head, length));
+	if (told > length - sizeof(*head))
+		fail("%s, frame %u: a printed line of %u bytes, of which only %zu were captured", capture->path,
+		     capture->frames, told, length - sizeof(*head));
+	*list_add(&capture->told) = (struct told){ capture->frames, (const char *)(head + 1), told };
+	return true;
+}
+
 static void read_frame(struct capture *capture, const uint8_t *data, size_t length, double time,
 		       const struct memory *memory, unsigned int targets)
 {
@@ -207,7 +225,7 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 	size_t head_length, datagram;
 	uint16_t type;
 
-	if (!ethernet || !find_target(&packet, ethernet, memory, targets))
+	if (!ethernet || read_told(capture, data, length) || !find_target(&packet, ethernet, memory, targets))
 		return;
 	type = get16(ethernet + 12);
 	while (type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ) {
@@ -377,6 +395,21 @@ void capture_read(struct capture *capture, const char *path, const struct memory
 	if (capture->half_frame)
 		refuse_damage(capture, &file, pcap_is_swapped(pcap), seconds);
 	pcap_close(pcap);
+}
+
+size_t capture_told(const struct capture *capture, unsigned int frame)
+{
+	size_t from = 0, to = capture->told.n;
+
+	while (from < to) {
+		size_t middle = (from + to) / 2;
+
+		if (capture->told.v[middle].frame <= frame)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
 }
 
 const char *address_text(const struct address *address)

@@ -3,7 +3,7 @@
  * The RoCEv2 packets of a capture, each by itself.
  *
  * Understood: Ethernet, VLAN tags, IPv4, IPv6, UDP to port 4791, and of InfiniBand's services the
- * reliable connection.
+ * reliable connection; and lines that initiators printed, see told.h.
  */
 #ifndef CAPTURE_H
 #define CAPTURE_H
@@ -40,8 +40,16 @@ struct packet {
 	uint32_t payload_length;
 };
 
+/* A line of an initiator's standard output, which it had printed when the frame came. */
+struct told {
+	unsigned int frame;
+	const char *text;	/* without its end */
+	unsigned int length;
+};
+
 struct capture {
 	const char *path;
+	LIST(struct told) told;
 	LIST(struct packet) packets;
 	unsigned int frames;
 	uint64_t bytes;		/* all of them */
@@ -57,6 +65,9 @@ struct capture {
  * written, and no guest has got it, so it is left out.
  */
 void capture_read(struct capture *capture, const char *path, const struct memory *memory, unsigned int targets);
+
+/* How many lines had been told when @frame had passed: the first ones of capture->told. */
+size_t capture_told(const struct capture *capture, unsigned int frame);
 
 /* For messages; the text stays until the fourth call after this one. */
 const char *address_text(const struct address *address);

@@ -25,13 +25,16 @@
 #define PRINTED_MAX	(64 << 20)	/* bytes: more than any checker has to say */
 #define TICK		100		/* ms: so often a checker that runs is looked at */
 #define MIB		(1 << 20)
-#define CUT		0	/* in a checker's environment: the cut, then two names of files for each target */
+/* A checker's environment: these two, then two names of files for each target. */
+#define CUT		0
+#define TOLD		1
+#define VARIABLES	2
 
 extern char **environ;
 
 /* A file for one checker at a time. */
 struct slot {
-	char *image, *answered, *output;
+	char *image, *answered, *told, *output;
 	char *parts;			/* what the names of the files of a group's targets begin with */
 	char *kept;			/* another name of the image, which no checker knows */
 	int image_fd, output_fd;
@@ -44,6 +47,7 @@ struct slot {
 	blkcnt_t blocks;
 
 	uint32_t updates, answers;	/* of the model, of which the newest is in there */
+	size_t lines;			/* that were told, in there */
 	held_list held;		/* but these words */
 
 	pid_t pid;			/* 0: no checker lives */
@@ -238,17 +242,26 @@ static void watch_image(struct slot *slot)
 	}
 }
 
+static void make_empty(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	if (fd < 0)
+		fail_errno("%s", path);
+	close(fd);
+}
+
 static void open_slot(struct checker *checker, struct slot *slot, unsigned int number)
 {
 	const struct content *content = checker->content;
 	const struct history *history = checker->history;
 	struct stat st;
-	int fd;
 
 	slot->ask = slot->answer = -1;
 	slot->image = xasprintf("%s/image%u", checker->folder, number);
 	slot->answered = xasprintf("%s/answered%u", checker->folder, number);
 	slot->parts = xasprintf("%s/%u-", checker->folder, number);
+	slot->told = xasprintf("%s/told%u", checker->folder, number);
 	slot->output = xasprintf("%s/output%u", checker->folder, number);
 	slot->kept = xasprintf("%s/kept%u", checker->folder, number);
 	slot->is_used = xcalloc(content->size / PAGE / 8 + 1, 1);
@@ -263,11 +276,11 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 
 	slot->image_fd = open(slot->image, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	slot->output_fd = open(slot->output, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-	fd = open(slot->answered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (slot->image_fd < 0 || slot->output_fd < 0 || ftruncate(slot->image_fd, content->size) || fd < 0 ||
+	if (slot->image_fd < 0 || slot->output_fd < 0 || ftruncate(slot->image_fd, content->size) ||
 	    link(slot->image, slot->kept))
 		fail_errno("%s", slot->image);
-	close(fd);
+	make_empty(slot->answered);
+	make_empty(slot->told);
 	slot->map = mmap(NULL, content->size, PROT_READ | PROT_WRITE, MAP_SHARED, slot->image_fd, 0);
 	if (slot->map == MAP_FAILED)
 		fail_errno("%s: mmap", slot->image);
@@ -338,6 +351,30 @@ static void fill_answered(const struct checker *checker, struct slot *slot, cons
 		fail_errno("%s", slot->answered);
 }
 
+/* The lines that the initiators had printed. */
+static void fill_told(const struct checker *checker, struct slot *slot, const struct model *model)
+{
+	const struct capture *capture = checker->history->capture;
+	size_t lines = capture_told(capture, model->frame);
+	FILE *file;
+
+	if (slot->lines == lines)
+		return;
+	if (slot->lines > lines)
+		slot->lines = 0;
+	file = fopen(slot->told, slot->lines ? "a" : "w");
+	if (!file)
+		fail_errno("%s", slot->told);
+	for (; slot->lines < lines; slot->lines++) {
+		const struct told *told = &capture->told.v[slot->lines];
+
+		fwrite(told->text, 1, told->length, file);
+		fputc('\n', file);
+	}
+	if (fclose(file))
+		fail_errno("%s", slot->told);
+}
+
 /* Of the words that differ since the last state: their newest values. */
 static void bring_to_top(const struct history *history, struct slot *slot, const struct model *model)
 {
@@ -375,6 +412,7 @@ static void prepare(const struct checker *checker, struct slot *slot, const stru
 		*list_add(&slot->held) = state->held.v[i];
 	put_words(history, slot, &slot->held, NULL);
 	fill_answered(checker, slot, model);
+	fill_told(checker, slot, model);
 }
 
 /******************************************************************************
@@ -401,18 +439,18 @@ static void set_names_of_files(struct checker *checker, const struct slot *slot)
 	unsigned int targets = checker->history->targets;
 
 	if (targets == 1) {
-		set_variable(&checker->environment[CUT + 1], "IMAGE", slot->image);
-		set_variable(&checker->environment[CUT + 2], "ANSWERED", slot->answered);
+		set_variable(&checker->environment[VARIABLES], "IMAGE", slot->image);
+		set_variable(&checker->environment[VARIABLES + 1], "ANSWERED", slot->answered);
 		return;
 	}
 	for (unsigned int i = 0; i < targets; i++) {
 		char *image = xasprintf("IMAGE%u=%simage%u", i + 1, slot->parts, i + 1);
 		char *answered = xasprintf("ANSWERED%u=%sanswered%u", i + 1, slot->parts, i + 1);
 
-		free(checker->environment[CUT + 1 + 2 * i]);
-		free(checker->environment[CUT + 2 + 2 * i]);
-		checker->environment[CUT + 1 + 2 * i] = image;
-		checker->environment[CUT + 2 + 2 * i] = answered;
+		free(checker->environment[VARIABLES + 2 * i]);
+		free(checker->environment[VARIABLES + 1 + 2 * i]);
+		checker->environment[VARIABLES + 2 * i] = image;
+		checker->environment[VARIABLES + 1 + 2 * i] = answered;
 	}
 }
 
@@ -470,6 +508,7 @@ static void set_variables(struct checker *checker, const struct slot *slot, unsi
 
 	snprintf(cut, sizeof(cut), "%u", frame);
 	set_variable(&checker->environment[CUT], "CUT", cut);
+	set_variable(&checker->environment[TOLD], "TOLD", slot->told);
 	set_names_of_files(checker, slot);
 }
 
@@ -863,15 +902,28 @@ enum verdict checker_look_with(struct checker *checker, const struct model *mode
 	return wait_for_verdict(checker, said);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+	static char bytes[65536];
+	FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+	size_t n;
+
+	if (!in || !out)
+		fail_errno("%s", in ? to : from);
+	while ((n = fread(bytes, 1, sizeof(bytes), in)))
+		fwrite(bytes, 1, n, out);
+	fclose(in);
+	if (fclose(out))
+		fail_errno("%s", to);
+}
+
 void checker_keep(struct checker *checker, const struct model *model, const struct state *state,
-		  const char *image, const char *answered)
+		  const char *folder)
 {
 	struct slot *slot = free_slot(checker);
+	char *image = xasprintf("%s/image", folder);
 	int fd = open(image, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	static char bytes[65536];
-	FILE *from, *to;
-	char *prefix;
-	size_t n;
+	char *prefix = xasprintf("%s/", folder);
 
 	prepare(checker, slot, model, state);
 	if (fd < 0 || ftruncate(fd, checker->content->size))
@@ -881,19 +933,10 @@ void checker_keep(struct checker *checker, const struct model *model, const stru
 			   page_length(checker->content, slot->pages.v[i]),
 			   (uint64_t)slot->pages.v[i] * PAGE);
 	close(fd);
-	/* Beside it. */
-	prefix = xasprintf("%.*s", (int)(strlen(image) - strlen(strrchr(image, '/') + 1)), image);
 	write_parts(checker, slot, model, prefix);
 	free(prefix);
-	from = fopen(slot->answered, "r");
-	to = fopen(answered, "w");
-	if (!from || !to)
-		fail_errno("%s", answered);
-	while ((n = fread(bytes, 1, sizeof(bytes), from)))
-		fwrite(bytes, 1, n, to);
-	fclose(from);
-	if (fclose(to))
-		fail_errno("%s", answered);
+	copy_file(slot->answered, xasprintf("%s/answered", folder));
+	copy_file(slot->told, xasprintf("%s/told", folder));
 }
 
 /* However the program ends, nothing is left in memory or running. */
@@ -914,6 +957,8 @@ static void clean_up(void)
 			unlink(slot->kept);
 		if (slot->answered)
 			unlink(slot->answered);
+		if (slot->told)
+			unlink(slot->told);
 		if (slot->output)
 			unlink(slot->output);
 		if (slot->parts)
@@ -935,7 +980,7 @@ struct checker *checker_new(const struct history *history, const struct content 
 {
 	struct checker *checker = xcalloc(1, sizeof(*checker));
 	const char *parent = getenv("TMPDIR");
-	size_t variables = 0, kept = CUT + 1 + 2 * history->targets;
+	size_t variables = 0, kept = VARIABLES + 2 * history->targets;
 
 	/* Memory is fastest. */
 	if (!parent)
@@ -961,7 +1006,7 @@ struct checker *checker_new(const struct history *history, const struct content 
 	checker->environment = xcalloc(variables + kept + 1, sizeof(char *));
 	for (size_t i = 0; i < variables; i++)
 		if (strncmp(environ[i], "IMAGE=", 6) && strncmp(environ[i], "ANSWERED=", 9) &&
-		    strncmp(environ[i], "CUT=", 4))
+		    strncmp(environ[i], "CUT=", 4) && strncmp(environ[i], "TOLD=", 5))
 			checker->environment[kept++] = environ[i];
 	for (unsigned int i = 0; i < options->jobs; i++)
 		open_slot(checker, &checker->slots[i], i);
@@ -984,6 +1029,7 @@ void checker_free(struct checker *checker)
 		close(slot->output_fd);
 		free(slot->image);
 		free(slot->answered);
+		free(slot->told);
 		free(slot->output);
 		free(slot->kept);
 		free(slot->parts);
@@ -992,7 +1038,7 @@ void checker_free(struct checker *checker)
 		free(slot->held.v);
 		free(slot->state.held.v);
 	}
-	for (unsigned int i = 0; i < CUT + 1 + 2 * checker->history->targets; i++)
+	for (unsigned int i = 0; i < VARIABLES + 2 * checker->history->targets; i++)
 		free(checker->environment[i]);
 	free(checker->environment);
 	free(checker->slots);

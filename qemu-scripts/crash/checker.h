@@ -81,9 +81,9 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 enum verdict checker_look_with(struct checker *checker, const struct model *model, const struct state *state,
 			       const word_list *words, const char **said);
 
-/* The image of the state that checker_look() was asked last, before the checker touched it. */
+/* What a checker of the state would find, in files of @folder: image, answered, told. */
 void checker_keep(struct checker *checker, const struct model *model, const struct state *state,
-		  const char *image, const char *answered);
+		  const char *folder);
 
 void checker_free(struct checker *checker);
 

@@ -13,6 +13,7 @@
  *	sample.c	which of them are checked
  *	checker.c	images, and the checker's processes
  *	explain.c	why a state fails
+ *	json.c		the result for other programs
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +27,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "explain.h"
 #include "group.h"
 #include "hints.h"
+#include "json.h"
 #include "sample.h"
 
 /* No state fails, but not all that a pass stands for was checked.  3 is a lost guest of rxe-vm. */
@@ -61,6 +64,7 @@ static const char usage[] =
 "  ANSWERED  a file with one line for each persistent FLUSH that was answered\n"
 "            before the cut: QP, PSN, offset in IMAGE, length; with --model adr-read\n"
 "            and eadr, for each READ of persistent memory, too\n"
+"  TOLD      a file with each line that the initiators had printed before the cut\n"
 "  CUT       the frame of RUN/server.pcap after which the power failed\n"
 "or, in a group, IMAGE1, ANSWERED1, IMAGE2, ... of each target; the frame is one of\n"
 "RUN/client1.pcap\n"
@@ -82,6 +86,12 @@ static const char usage[] =
 "  --jobs N       number of checkers at a time (as many as there are CPUs)\n"
 "  --timeout S    time limit of a checker for a state, in seconds (60)\n"
 "  --checker-memory MIB  memory limit of a checker (all together half of what there is)\n"
+"  --capture FILE, --memory FILE, --start FILE, --end FILE  in place of RUN/server.pcap,\n"
+"                 server.memory, server.pmem0.start and server.pmem0: what was recorded\n"
+"                 elsewhere; RUN is a folder for what is found\n"
+"  --json FILE    write the result into FILE, too\n"
+"  --ktap         print KTAP\n"
+"  --html FILE    write a page with what is printed, and a picture of each finding\n"
 "  --kept FILE    write the folders of the states that are kept into FILE, one a line\n"
 "  --strict       end with 2 if the target's memory held at the end what the requests\n"
 "                 do not explain, such as stores of its own CPU\n"
@@ -96,7 +106,8 @@ static const char usage[] =
 struct options {
 	size_t states, limit;
 	uint64_t seed;
-	const char *cuts, *kept, *replay, *lose, *run;
+	const char *cuts, *kept, *json, *replay, *lose, *run;
+	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
 	const struct rules *rules;
 	bool strict;
 	struct checker_options checker;
@@ -107,6 +118,7 @@ struct run {
 	const char *folder;
 	unsigned int targets;		/* of a group, or 1 */
 	struct memory memory[TARGETS_MAX];
+	const char *end;		/* what the memory held at the end; there need be no such file */
 	struct capture capture;
 	struct content start;
 	struct before before;
@@ -146,6 +158,11 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "jobs", required_argument, NULL, 'j' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "kept", required_argument, NULL, 'k' },
+		{ "json", required_argument, NULL, 'o' },
+		{ "capture", required_argument, NULL, 'C' },
+		{ "memory", required_argument, NULL, 'M' },
+		{ "start", required_argument, NULL, 'S' },
+		{ "end", required_argument, NULL, 'E' },
 		{ "serve", no_argument, NULL, 'v' },
 		{ "checker-memory", required_argument, NULL, 'b' },
 		{ "strict", no_argument, NULL, 'e' },
@@ -178,6 +195,11 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'b': o->checker.mib = number("checker-memory", optarg, UINT32_MAX); break;
 		case 'v': o->checker.serve = true; break;
 		case 'k': o->kept = optarg; break;
+		case 'o': o->json = optarg; break;
+		case 'C': o->capture = optarg; break;
+		case 'M': o->memory = optarg; break;
+		case 'S': o->start = optarg; break;
+		case 'E': o->end = optarg; break;
 		case 'e': o->strict = true; break;
 		case 'r': o->replay = optarg; break;
 		case 'l': o->lose = optarg; break;
@@ -207,14 +229,14 @@ static void parse(struct options *o, int argc, char **argv)
 }
 
 /* In a group an initiator may have come before the copy of the NVDIMM was made: see struct before. */
-static void read_before(struct run *run)
+static void read_before(struct run *run, const char *start)
 {
 	const char *booted = xasprintf("%s/server.pmem0.boot", run->folder);
 	const char *copied = xasprintf("%s/server.pmem0.copied", run->folder);
 	struct content content;
 	FILE *file;
 
-	content_map(&run->start, xasprintf("%s/server.pmem0.start", run->folder), run->memory);
+	content_map(&run->start, start, run->memory);
 	run->before = (struct before){ .ready = run->start.bytes };
 	if (access(booted, F_OK))
 		return;
@@ -240,17 +262,22 @@ static const char *runs_inside(const char *folder)
 
 static void read_pair(struct run *run, const struct options *o)
 {
+	const char *capture = o->capture ? o->capture : xasprintf("%s/server.pcap", o->run);
+	const char *memory = o->memory ? o->memory : xasprintf("%s/server.memory", o->run);
+	const char *start = o->start ? o->start : xasprintf("%s/server.pmem0.start", o->run);
+
 	run->targets = 1;
-	if (access(xasprintf("%s/server.pcap", o->run), R_OK))
+	run->end = o->end ? o->end : xasprintf("%s/server.pmem0", o->run);
+	if (!o->capture && access(capture, R_OK))
 		fail("%s is not the folder of a run of `rxe-vm pair`: it has no server.pcap%s", o->run,
 		     runs_inside(o->run));
-	if (access(xasprintf("%s/server.memory", o->run), R_OK))
+	if (!o->memory && access(memory, R_OK))
 		fail("%s has no server.memory: only a run with --server-pmem can be looked at", o->run);
-	if (access(xasprintf("%s/server.pmem0.start", o->run), R_OK))
+	if (!o->start && access(start, R_OK))
 		fail("%s has no server.pmem0.start: the server was never ready", o->run);
-	memory_read(run->memory, xasprintf("%s/server.memory", o->run));
-	capture_read(&run->capture, xasprintf("%s/server.pcap", o->run), run->memory, 1);
-	read_before(run);
+	memory_read(run->memory, memory);
+	capture_read(&run->capture, capture, run->memory, 1);
+	read_before(run, start);
 }
 
 /* The client has waited until all targets were ready, so what they held then is what they held before. */
@@ -258,6 +285,9 @@ static void read_group(struct run *run, const struct options *o)
 {
 	if (o->lose)
 		fail("--lose wants one target: name a folder *.recording in %s", o->run);
+	if (o->capture || o->memory || o->start || o->end)
+		fail("--capture, --memory, --start and --end want one target, and %s is the folder of a group", o->run);
+	run->end = xasprintf("%s/server*.pmem0", o->run);
 	group_read(run->memory, run->targets, o->run);
 	capture_read(&run->capture, xasprintf("%s/client1.pcap", o->run), run->memory, run->targets);
 	group_map(&run->start, run->memory, run->targets, o->run, "pmem0.start");
@@ -301,6 +331,7 @@ static void count_requests(const struct run *run)
 	       run->capture.frames, history->flows.n, history->flows.n == 1 ? "" : "s", history->requests.n, history->stores,
 	       history->words, run->memory->device);
 	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
+	printf("%zu lines that initiators printed\n", run->capture.told.n);
 	if (uncovered)
 		printf("note: %" PRIu64 " of the stores are covered by none of these\n", uncovered);
 	if (history->loosely)
@@ -449,19 +480,14 @@ static void print_unexplained(const struct run *run, const struct unexplained *u
 		       wrong->words, run->history.somewhere ? ", or a SEND" : "", wrong->text);
 }
 
-static const char *path_of_end(const struct run *run)
-{
-	return xasprintf("%s/server%s.pmem0", run->folder, run->targets > 1 ? "*" : "");
-}
-
 /* False if the lab has not kept it. */
 static bool map_end(const struct run *run, struct content *end)
 {
 	if (run->targets > 1)
 		return group_map(end, run->memory, run->targets, run->folder, "pmem0");
-	if (access(path_of_end(run), R_OK))
+	if (access(run->end, R_OK))
 		return false;
-	content_map(end, path_of_end(run), run->memory);
+	content_map(end, run->end, run->memory);
 	return true;
 }
 
@@ -477,9 +503,9 @@ static word_list check_end(const struct run *run, bool strict)
 	if (!map_end(run, &end)) {
 		if (strict)
 			fail("--strict: there is no %s, so that what was read here cannot be compared with it",
-			     path_of_end(run));
+			     run->end);
 		printf("note: there is no %s, so that what was read here cannot be compared with it\n",
-		       path_of_end(run));
+		       run->end);
 		return unexplained.words;
 	}
 	compare_end(run, &end, &unexplained);
@@ -488,7 +514,7 @@ static word_list check_end(const struct run *run, bool strict)
 	close(end.fd);
 	if (strict && unexplained.words.n)
 		fail("--strict: the requests do not explain %zu words that %s held at the end",
-		     unexplained.words.n, path_of_end(run));
+		     unexplained.words.n, run->end);
 	return unexplained.words;
 }
 
@@ -741,12 +767,32 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 struct check {
 	struct checker *checker;
 	struct results *results;
+	time_t shown;
 };
+
+/* For a user that waits: on a terminal, each second. */
+static void show_progress(struct check *check, const struct model *model)
+{
+	time_t now = time(NULL);
+
+	if (now == check->shown || !isatty(2))
+		return;
+	check->shown = now;
+	fprintf(stderr, "\r%zu states, %zu fail; at frame %u of %u\033[K", check->results->checked,
+		check->results->failed, model->frame, model->history->capture->frames);
+}
+
+static void end_progress(void)
+{
+	if (isatty(2))
+		fputs("\r\033[K", stderr);
+}
 
 static bool check_state(void *arg, struct model *model, const struct state *state, size_t number)
 {
 	struct check *check = arg;
 
+	show_progress(check, model);
 	checker_check(check->checker, model, state, number, note_result, check->results);
 	return check->results->failed < ENOUGH && check->results->slow < ENOUGH_SLOW;
 }
@@ -760,32 +806,30 @@ static const struct view *views_so_far(void *arg, size_t *n)
 	return check->results->views.v;
 }
 
-/* True if all that a pass stands for was checked. */
-static bool check_states(struct run *run, const struct options *o, struct checker *checker,
-			 struct results *results)
+static void check_states(struct run *run, const struct options *o, struct checker *checker,
+			 struct results *results, struct coverage *coverage)
 {
 	const struct sample_options options = {
 		.states = o->states, .limit = o->limit, .seed = o->seed, .each_cut = o->cuts,
 		.views = views_so_far,
 	};
-	struct check check = { checker, results };
-	struct coverage coverage;
+	struct check check = { checker, results, time(NULL) };
 	cut_list cuts = { };
 	bool enough;
 
 	find_cuts(run, o, &cuts);
-	sample(&run->model, cuts.v, cuts.n, &options, check_state, &check, &coverage);
+	sample(&run->model, cuts.v, cuts.n, &options, check_state, &check, coverage);
 	checker_wait(checker, note_result, results);
+	end_progress();
 	enough = end_where_it_is_enough(results);
-	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage.cuts, results->failed);
+	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage->cuts, results->failed);
 	if (results->crashed || results->slow)
 		printf("note: %zu times the checker crashed, %zu times it ran longer than %u s\n",
 		       results->crashed, results->slow, o->checker.seconds);
 	if (enough)
 		puts("note: these are enough: no more states were checked");
-	coverage_print(&coverage, stdout);
+	coverage_print(coverage, stdout);
 	free(cuts.v);
-	return coverage.complete;
 }
 
 /******************************************************************************
@@ -829,8 +873,7 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 
 	make_folder(xasprintf("%s/crash-states", run->folder));
 	make_folder(folder);
-	checker_keep(checker, &run->model, &e->state, xasprintf("%s/image", folder),
-		     xasprintf("%s/answered", folder));
+	checker_keep(checker, &run->model, &e->state, folder);
 	file = create(folder, "state");
 	fprintf(file, "cut %u\nmodel %s\n", e->state.frame, run->history.rules->name);
 	for (size_t i = 0; i < e->state.held.n; i++)
@@ -851,7 +894,7 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 
 /* @alike of the @failed states that fail, by what the checker says. */
 static void report(struct run *run, struct checker *checker, const struct explanation *e, size_t alike,
-		   size_t failed)
+		   size_t failed, FILE *json)
 {
 	const char *said;
 
@@ -863,6 +906,8 @@ static void report(struct run *run, struct checker *checker, const struct explan
 	printf("  The checker: %s\n", said);
 	printf("  Alike: %zu of the %zu states that fail, by what the checker says\n", alike, failed);
 	printf("  Kept: %s\n", kept_folder(run, &e->state));
+	if (json)
+		json_finding(json, &run->model, e, alike, said, kept_folder(run, &e->state));
 }
 
 static size_t count_alike(const struct results *results, uint64_t kind)
@@ -904,7 +949,7 @@ static bool misses(struct run *run, struct checker *checker, const struct state 
 
 /* @kept, if there is one, is told the folders. */
 static void explain_failures(struct run *run, struct checker *checker, struct results *results,
-			     const word_list *unexplained, FILE *kept)
+			     const word_list *unexplained, FILE *kept, FILE *json)
 {
 	unsigned int explained = 0, missing = 0;
 	uint64_t kinds[EXPLAINED];
@@ -921,7 +966,7 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 			steady |= e.culprit != CULPRIT_CHECKER;
 			explained++;
 			report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
-			       results->failed);
+			       results->failed, json);
 			if (kept)
 				fprintf(kept, "%s\n", kept_folder(run, &e.state));
 		}
@@ -998,8 +1043,7 @@ static int replay(struct run *run, const struct options *o)
 	if (!options.argv)
 		options = (struct checker_options){ .argv = no_checker, .jobs = 1, .seconds = 60 };
 	checker = checker_new(&run->history, &run->start, &options);
-	checker_keep(checker, &run->model, &state, xasprintf("%s/image", folder),
-		     xasprintf("%s/answered", folder));
+	checker_keep(checker, &run->model, &state, folder);
 	printf("%s/image holds the state\n", folder);
 	if (!o->checker.argv)
 		return 0;
@@ -1055,14 +1099,17 @@ static int lose(struct run *run, const struct options *o)
 int main(int argc, char **argv)
 {
 	struct results results = { };
+	struct coverage coverage;
 	struct checker *checker;
 	struct options o;
 	word_list unexplained;
 	struct run run;
-	FILE *kept = NULL;
-	bool complete;
+	FILE *kept = NULL, *json = NULL;
+	int status;
 
 	parse(&o, argc, argv);
+	if (o.json)
+		json = json_begin(o.json);
 	if (o.replay)
 		take_rules_of_state(&o);
 	read_run(&run, &o);
@@ -1073,17 +1120,27 @@ int main(int argc, char **argv)
 	count_requests(&run);
 	show_hints(&run);
 	unexplained = check_end(&run, o.strict);
-	if (!o.checker.argv)
+	if (json)
+		json_run(json, &run.history, o.run);
+	if (!o.checker.argv) {
+		if (json)
+			json_end(json, 0);
 		return 0;
+	}
 	history_needs_stores(&run.history);
 	if (o.kept && !(kept = fopen(o.kept, "w")))
 		fail_errno("--kept %s", o.kept);
 	checker = checker_new(&run.history, &run.start, &o.checker);
 	try_checker(&run, checker, &unexplained);
-	complete = check_states(&run, &o, checker, &results);
-	explain_failures(&run, checker, &results, &unexplained, kept);
+	check_states(&run, &o, checker, &results, &coverage);
+	if (json)
+		json_states(json, results.failed, results.crashed, results.slow, o.seed, &coverage);
+	explain_failures(&run, checker, &results, &unexplained, kept, json);
 	if (kept)
 		close_file(kept, o.kept);
 	checker_free(checker);
-	return results.failed ? 1 : complete ? 0 : STATUS_NOT_JUDGED;
+	status = results.failed ? 1 : coverage.complete ? 0 : STATUS_NOT_JUDGED;
+	if (json)
+		json_end(json, status);
+	return status;
 }

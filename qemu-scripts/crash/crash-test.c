@@ -1697,7 +1697,7 @@ TEST_F(run, an_answer_is_one_line_that_begins_with_0_or_1)
 	checker = new_checker(true, "while read -r cut; do echo 0 $cut; sleep 0.1; echo 0; done");
 	EXPECT_LOOK(CONSISTENT, checker, false, "");
 	usleep(300000);
-	EXPECT_LOOK(CRASHED, checker, false, "the checker printed a line before it was asked");
+	EXPECT_LOOK(CRASHED, checker, false, "line");
 	checker_free(checker);
 	checker = new_checker(true, "read -r cut; head -c 5000 /dev/zero; sleep 10");
 	EXPECT_LOOK(CRASHED, checker, false, "the checker's answer is longer than 4 KiB");
@@ -1718,6 +1718,59 @@ TEST_F(run, a_checker_that_takes_too_much_is_ended)
 		EXPECT_LOOK(CRASHED, checker, false, "the checker printed more than 64 MiB");
 		checker_free(checker);
 	}
+}
+
+/* It looks for all that it was told, and that no more was. */
+TEST_F(run, a_checker_is_told_what_was_printed_before_the_cut)
+{
+	static const char *const wanted[] = { "", "", "", "one", "one", "one", "one two  words" };
+	struct state state = { };
+	struct checker *checker;
+	const char *said;
+
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	told("one");
+	response(2);
+	write_word(3, 0, 2);
+	told("two  words");
+	load("spec");
+	ASSERT_EQ(6, capture.frames);
+	EXPECT_EQ(2, history.requests.v[1].packet->frame);
+	checker = new_checker(true, "while read -r cut; do printf '0 '; tr '\\n' ' ' <$TOLD; echo; done");
+	for (int way = 1; way >= -1; way -= 2)
+		for (unsigned int i = 0; i <= 6; i++) {
+			state.frame = way > 0 ? i : 6 - i;
+			model_cut(&model, state.frame);
+			EXPECT_EQ(CONSISTENT, checker_look(checker, &model, &state, &said));
+			EXPECT_STREQ(wanted[state.frame], said) TH_LOG("cut %u", state.frame);
+		}
+	checker_free(checker);
+}
+
+/* The words and the answers are the same at both cuts. */
+TEST_F(run, a_state_with_more_lines_is_another_state)
+{
+	struct sample_options options = { .states = 0, .limit = SIZE_MAX, .seed = 1, .each_cut = true };
+	unsigned int cuts[] = { 2, 3 };
+	struct coverage coverage;
+
+	write_word(1, 0, 1);
+	write_word(2, 1, 1);
+	told("both are durable");
+	load("spec");
+	taken.words = 2;
+	taken.n = 0;
+	sample(&model, cuts, 2, &options, take_digits, NULL, &coverage);
+	EXPECT_EQ(8, taken.n);
+}
+
+TEST_F(run, half_a_printed_line_is_an_error)
+{
+	told("one");
+	fseek(net.pcap, -5, SEEK_CUR);
+	fputc(42, net.pcap);
+	EXPECT_ERROR("frame 1: a printed line of");
 }
 
 /* A store to a mapping that stays is no event: the image is compared all the same. */

@@ -616,6 +616,26 @@ static void print_word(const struct model *model, FILE *file, const char *what, 
 	fputc('\n', file);
 }
 
+const char *culprit_name(enum culprit culprit)
+{
+	switch (culprit) {
+	case CULPRIT_NOTHING_LOST: return "nothing-lost";
+	case CULPRIT_IN_PARTS: return "in-parts";
+	case CULPRIT_PASSED: return "passed-a-flush";
+	case CULPRIT_TOO_EARLY: return "too-early";
+	case CULPRIT_GLOBAL: return "global-only";
+	case CULPRIT_RANGE: return "range";
+	case CULPRIT_STRICT: return "strict";
+	case CULPRIT_OTHER_QP: return "flush-of-other-qp";
+	case CULPRIT_READ: return "read";
+	case CULPRIT_QPS: return "other-qp";
+	case CULPRIT_BEFORE: return "flush-before-store";
+	case CULPRIT_NO_FLUSH: return "no-flush";
+	case CULPRIT_CHECKER: return "checker";
+	}
+	return "other";
+}
+
 void explanation_print(const struct explanation *e, const struct model *model, FILE *file)
 {
 	const size_t enough = 8;

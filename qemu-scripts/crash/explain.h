@@ -24,6 +24,9 @@ enum culprit {
 	CULPRIT_CHECKER,	/* it refused the state, and then accepted it */
 };
 
+/* For other programs: a word that stays. */
+const char *culprit_name(enum culprit culprit);
+
 struct explanation {
 	enum culprit culprit;
 	struct state state;		/* the smallest that fails */

@@ -9,6 +9,7 @@
 #include "../../selftests/rdma/rxe_mpe_crc32.h"
 #include "../../selftests/rdma/rxe_mpe_roce.h"
 #include "made.h"
+#include "told.h"
 #include "util.h"
 
 static const uint8_t initiator_mac[6] = { 0x52, 0x54, 0, 0, 0, 2 };
@@ -90,6 +91,16 @@ static uint32_t icrc_of(const uint8_t *ip, size_t length)
 	return crc32(crc32(0, ones, 8), copy, length);
 }
 
+static void put_frame(const uint8_t *frame, size_t length)
+{
+	net.frames++;
+	put32(net.pcap, 0);
+	put32(net.pcap, net.frames);
+	put32(net.pcap, length);
+	put32(net.pcap, length);
+	fwrite(frame, 1, length, net.pcap);
+}
+
 /* One packet: BTH, what follows it, ICRC. */
 void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size_t length)
 {
@@ -147,12 +158,20 @@ void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size
 	at += length + pad;
 	*(uint32_t *)at = htole32(icrc_of(ip, at - ip)) ^ net.broken;
 	at += 4;
-	net.frames++;
-	put32(net.pcap, 0);
-	put32(net.pcap, net.frames);
-	put32(net.pcap, at - frame);
-	put32(net.pcap, at - frame);
-	fwrite(frame, 1, at - frame, net.pcap);
+	put_frame(frame, at - frame);
+}
+
+void told(const char *line)
+{
+	struct told_head head = { .ethertype = htons(TOLD_ETHERTYPE), .length = htons(strlen(line)) };
+	uint8_t frame[1500];
+
+	memset(head.to, 0xff, 6);
+	memcpy(head.from, initiator_mac, 6);
+	memcpy(head.magic, TOLD_MAGIC, sizeof(head.magic));
+	memcpy(frame, &head, sizeof(head));
+	memcpy(frame + sizeof(head), line, strlen(line));
+	put_frame(frame, sizeof(head) + strlen(line));
 }
 
 void request(uint8_t opcode, uint32_t psn, uint32_t key, uint64_t place, uint32_t length,

@@ -58,6 +58,9 @@ void atomic_write(uint32_t psn, unsigned int word, uint8_t value);
 void flush_as(uint32_t psn, uint32_t key, uint64_t place, uint32_t length, uint32_t feth);
 void flush(uint32_t psn, unsigned int word, unsigned int words);
 
+/* The initiator has printed a line. */
+void told(const char *line);
+
 void answer(uint8_t opcode, uint32_t psn, uint8_t syndrome);
 void ack(uint32_t psn);
 void response(uint32_t psn);

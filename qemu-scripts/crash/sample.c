@@ -75,7 +75,10 @@ static bool add_seen(struct seen *seen, uint64_t hash)
 /* Take the state, unless an equal one was.  True if it was new. */
 static bool take_state(struct sampling *s)
 {
-	if (s->stopped || !add_seen(&s->seen, s->state.hash))
+	/* A checker that is told more may refuse what it accepted before. */
+	size_t told = capture_told(s->model->history->capture, s->state.frame);
+
+	if (s->stopped || !add_seen(&s->seen, s->state.hash ^ mix64(told)))
 		return false;
 	if (s->seen.n > s->options->limit) {
 		s->seen.n--;

@@ -7,12 +7,20 @@
 
 #include "util.h"
 
+void (*on_failure)(const char *error);
+
 static void __attribute__((noreturn)) vfail(const char *why, const char *format, va_list args)
 {
+	char *text;
+
 	fflush(stdout);
-	fputs("crash-states: error: ", stderr);
-	vfprintf(stderr, format, args);
-	fprintf(stderr, "%s%s\n", why ? ": " : "", why ? why : "");
+	if (vasprintf(&text, format, args) < 0)
+		text = "no memory";
+	if (why && asprintf(&text, "%s: %s", text, why) < 0)
+		text = "no memory";
+	fprintf(stderr, "crash-states: error: %s\n", text);
+	if (on_failure)
+		on_failure(text);
 	exit(STATUS_ERROR);
 }
 

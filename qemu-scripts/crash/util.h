@@ -10,6 +10,9 @@
 /* What cannot be gone on with: wrong usage, what cannot be followed, a checker in trouble. */
 #define STATUS_ERROR	2
 
+/* Called with the error before the program ends by it, unless NULL. */
+extern void (*on_failure)(const char *error);
+
 /* Say "crash-states: error: ..." and end with STATUS_ERROR. */
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 

@@ -21,6 +21,16 @@ peers_of() {
 	esac
 }
 
+# tells_lines GUEST: does crash-states want to know what it prints?  Not before the program is built.
+tells_lines() {
+	local server
+	[[ ${side[$1]} == client && -x $root/build/crash/tell-lines ]] || return
+	for server in "${servers[@]}"; do
+		[[ -z ${option[$server.pmem]-} ]] || return 0
+	done
+	return 1
+}
+
 # write_env GUEST BOOT: what guest/init and guest/session want to know.
 write_env() {
 	local guest=$1 peers dir rdma_core
@@ -53,6 +63,7 @@ write_env() {
 		shares+=1
 	done <<<"${option[$guest.share]-}"
 	env_line RXE_SHARES "$shares"
+	env_line RXE_TELL_LINES "$(tells_lines "$guest" && echo "$root/build/crash/tell-lines")"
 	env_line RXE_NVDIMMS "$(grep -c . <<<"${option[$guest.pmem]-}")"
 	env_line PATH "$rdma_core/bin:$root/build/iproute2/bin:$root/build/selftests:$here/guest/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 	env_line LD_LIBRARY_PATH "$rdma_core/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

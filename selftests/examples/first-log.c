@@ -186,9 +186,11 @@ static void initiator(const char *address, unsigned long records)
 	if (!words || rdma_connect(id, &param))
 		err(1, "%s", address);
 	memcpy(&log, id->event->param.conn.private_data, sizeof(log));
-	for (unsigned long i = 0; i < records; i++)
+	setvbuf(stdout, NULL, _IOLBF, 0);	/* a promise counts when it is out */
+	for (unsigned long i = 0; i < records; i++) {
 		append(id, &log, words, i);
-	printf("%lu records are durable\n", records);
+		printf("record %lu is durable\n", i);
+	}
 
 	if (rdma_post_sendv(id, NULL, NULL, 0, IBV_SEND_SIGNALED))
 		err(1, "rdma_post_sendv");

@@ -244,6 +244,49 @@ a_checker_that_stays_finds_the_same() {
 	says "with --serve it answers each line of its stdin"
 }
 
+# member NAME...: of the JSON in $work/json
+member() { python3 -c 'import functools, json, sys
+print(functools.reduce(lambda at, name: at[int(name) if name.isdigit() else name], sys.argv[2:], json.load(open(sys.argv[1]))))' "$work/json" "$@"; }
+
+# The result for other programs, of a failure, a pass, no pass, and an error.
+the_result_is_written_as_json() {
+	local id
+	make_ring no-flush-once 60
+	crash_states 1 --seed 1 --json "$work/json" "$work/ring" -- sh -c "$ring >/dev/null && exit; printf '\"\\\\\t\377'; exit 1"
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said")
+	[[ $(member status) == 1 && $(member findings 0 id) == "$id" && $(member findings 0 kind) == no-flush ]] ||
+		fail "$(<"$work/json")"
+	[[ $(member findings 0 folder) == "$work/ring/crash-states/$id" && $(member findings 0 checker) == $'"\\\t?' ]] ||
+		fail "$(<"$work/json")"
+	says "$(member states) states of $(member coverage cuts) cuts: $(member failed) fail"
+	says "0x$(printf %x "$(member findings 0 words 0 offset)")  holds what it held at the start, $(member findings 0 words 0 holds)"
+	make_ring right 60
+	crash_states 0 --json "$work/json" "$work/ring" -- "$ring"
+	[[ $(member status) == 0 && $(member findings) == "[]" && $(member coverage complete) == True ]] || fail "$(<"$work/json")"
+	crash_states 4 --limit 20 --json "$work/json" "$work/ring" -- true
+	[[ $(member status) == 4 && $(member coverage complete) == False ]] || fail "$(<"$work/json")"
+	crash_states 2 --json "$work/json" "$work/ring" -- sh -c 'exit 7'
+	[[ $(member status) == 2 && $(member error) == "the checker cannot be used: "* ]] || fail "$(<"$work/json")"
+	crash_states 2 --json "$work/json" "$work"
+	[[ $(member status) == 2 ]] || fail "$(<"$work/json")"
+}
+
+# The files may have any names, and findings go into another folder.
+what_was_recorded_elsewhere_is_followed() {
+	make_ring no-flush-once 60
+	mkdir -p "$work/found" "$work/elsewhere"
+	mv "$work/ring/server.pcap" "$work/elsewhere/pcap"
+	mv "$work/ring/server.memory" "$work/elsewhere/memory"
+	mv "$work/ring/server.pmem0.start" "$work/elsewhere/start"
+	crash_states 1 --seed 1 --capture "$work/elsewhere/pcap" --memory "$work/elsewhere/memory" \
+		--start "$work/elsewhere/start" "$work/found" -- "$ring"
+	says "No persistent FLUSH of its QP that covers it follows"
+	says "the power fails X"
+	[[ -s $(echo "$work"/found/crash-states/*/ladder.svg) ]] || fail "it is not drawn"
+	crash_states 2 --capture "$work/elsewhere/pcap" "$work/found" -- "$ring"
+	says "has no server.memory"
+}
+
 # At once.
 what_is_suspicious_needs_no_checker() {
 	make_ring no-flush 60
@@ -255,13 +298,42 @@ what_is_suspicious_needs_no_checker() {
 	[[ $said != *hint* ]] || fail "there is a hint for the right ring"
 }
 
-# There is no client.pcap, so the state cannot be drawn: its status is that of the checker.
+# tshark is missing, so the state cannot be drawn: its status is that of the checker.
 what_cannot_be_drawn_still_fails() {
 	make_ring no-flush-once 60
 	crash_states 1 --kept "$work/kept" "$work/ring" -- "$ring"
 	[[ -d $(head -n 1 "$work/kept") ]] || fail "the list of kept states: $(<"$work/kept")"
-	crash_states 1 "$work/ring" -- "$ring"
+	says "the power fails X"
+	mkdir "$work/bin"
+	printf '#!/bin/sh\nexit 1\n' >"$work/bin/tshark"
+	chmod +x "$work/bin/tshark"
+	PATH=$work/bin:$PATH crash_states 1 "$work/ring" -- "$ring"
 	says "this state cannot be drawn"
+}
+
+# ktap STATUS ARG...: of crash-states; its results are in $results
+ktap() {
+	crash_states "$1" --ktap "${@:2}"
+	[[ $said == "KTAP version 1"* ]] || fail "no KTAP"
+	results=$(grep -e '^ok ' -e '^not ok ' -e '^1\.\.' -e '^Bail' <<<"$said" || true)
+	! grep -v -e '^ok ' -e '^not ok ' -e '^1\.\.' -e '^# ' -e '^#$' -e '^KTAP' -e '^Bail' <<<"$said" || fail "this is no KTAP"
+}
+
+the_result_is_ktap_or_a_page() {
+	local results page
+	make_ring no-flush-once 60
+	ktap 1 --seed 1 --html "$work/page.html" "$work/ring" -- "$ring"
+	[[ $results == "not ok 1 state "*": "*$'\n'"ok 2 coverage is complete"$'\n'1..2 ]] || fail "$results"
+	page=$(<"$work/page.html")
+	[[ $page == *"<svg"*"lost with the power"*"</html>" && $page == *"The checker: record 30 is torn"* ]] || fail "$page"
+	make_ring right 60
+	ktap 0 --html "$work/page.html" "$work/ring" -- sh -c "$ring && echo '<b>&'"
+	[[ $results == "ok 1 all states are consistent"$'\n'"ok 2 coverage is complete"$'\n'1..2 ]] || fail "$results"
+	ktap 4 --limit 20 "$work/ring" -- true
+	[[ $results == "ok 1 all states are consistent"$'\n'"not ok 2 coverage is complete"$'\n'1..2 ]] || fail "$results"
+	ktap 2 --html "$work/page.html" "$work/ring" -- sh -c 'echo "<b>"; exit 7'
+	[[ $results == "Bail out! "*"the checker cannot be used"* ]] || fail "$results"
+	[[ $(<"$work/page.html") == *"&lt;b&gt;"* ]] || fail "$(<"$work/page.html")"
 }
 
 # What the target's own CPU stored is in no state: a checker that counts on it cannot be judged.
@@ -460,6 +532,26 @@ the_targets_own_stores_are_told_apart() {
 	says "1 words that requests stored held something else at the end; has the target's own CPU changed them? 0x1000-0x1007"
 }
 
+# Byte for byte, and a checker knows which lines.  One that was printed too early is found.
+what_was_printed_is_told() {
+	local checker='tail=$(od -A n -t u8 -N 8 "$IMAGE"); promised=$(grep -c "$1" "$TOLD")
+		[ $tail -ge $promised ] || { echo $promised records were promised, the tail is $tail; exit 1; }'
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-told --server-pmem 64M \
+		--server 'first-log target $RXE_ADDR /dev/dax0.0' --client 'echo "this is durable, I say"
+			first-log initiator $RXE_PEER_ADDR 10; head -c 3000 /dev/zero | tr "\0" x; echo; printf "no end"' \
+		>"$work/log" 2>&1 || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	[[ $(<"$run/client.stdout") == *"durable, I say"$'\n'"record 0"*"record 9 is durable"$'\n'xxx*$'\n'"no end" ]] ||
+		fail "the output is: $(<"$run/client.stdout")"
+	(($(sed -n 's/^\(x*\)$/\1/p' "$run/client.stdout" | wc -c) == 3001)) || fail "not all of the long line"
+	crash_states 0 "$run" -- sh -c "$checker" sh '^record [0-9]* is durable$'
+	says "13 lines that initiators printed"
+	crash_states 1 "$run" -- sh -c "$checker" sh durable
+	says "records were promised, the tail is"
+	says "Kept:"
+	grep -qx "this is durable, I say" "$run"/crash-states/*/told || fail "what was told is not kept"
+}
+
 # What a checker does to its image is gone for the next; and it finds what it is promised.
 a_checker_may_do_what_it_likes() {
 	append none
@@ -558,6 +650,9 @@ cases=(
 	joint_states_of_a_group_are_judged
 	the_result_does_not_depend_on_jobs
 	a_checker_that_stays_finds_the_same
+	the_result_is_written_as_json
+	the_result_is_ktap_or_a_page
+	what_was_recorded_elsewhere_is_followed
 	what_cannot_be_drawn_still_fails
 	what_the_target_stored_cannot_be_judged
 	what_requests_stored_is_missed_in_a_hole
@@ -566,6 +661,7 @@ cases=(
 	one_missing_flush_is_found
 	global_for_persistent_is_found
 	a_read_in_place_of_flush_is_found
+	what_was_printed_is_told
 	a_lossy_link_is_followed
 	a_power_cut_loses
 )

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "json.h"
+
+static const char *path_of_file;
+static FILE *begun;
+static bool has_findings, is_first;
+
+/* UTF-8 stays; what is none becomes "?", as no JSON may have it. */
+static size_t utf8_length(const unsigned char *text)
+{
+	size_t n = *text < 0x80 ? 1 : *text >= 0xc2 && *text < 0xe0 ? 2 : *text >= 0xe0 && *text < 0xf0 ? 3 :
+		   *text >= 0xf0 && *text < 0xf5 ? 4 : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+static void put_text(FILE *file, const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+
+	fputc('"', file);
+	while (*at) {
+		size_t n = utf8_length(at);
+
+		if (*at == '"' || *at == '\\')
+			fprintf(file, "\\%c", *at);
+		else if (*at < ' ')
+			fprintf(file, "\\u%04x", *at);
+		else if (!n)
+			fputc('?', file);
+		else
+			fwrite(at, 1, n, file);
+		at += n ? n : 1;
+	}
+	fputc('"', file);
+}
+
+static void put_member(FILE *file, const char *name, const char *text)
+{
+	fprintf(file, ", \"%s\": ", name);
+	put_text(file, text);
+}
+
+static void close_findings(FILE *file)
+{
+	if (has_findings)
+		fputs("\n]", file);
+	has_findings = false;
+}
+
+static void end_with_error(const char *error)
+{
+	if (!begun)
+		return;
+	close_findings(begun);
+	put_member(begun, "error", error);
+	json_end(begun, STATUS_ERROR);
+}
+
+FILE *json_begin(const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		fail_errno("--json %s", path);
+	path_of_file = path;
+	begun = file;
+	on_failure = end_with_error;
+	fputs("{\"format\": 1", file);
+	return file;
+}
+
+void json_run(FILE *file, const struct history *history, const char *run)
+{
+	put_member(file, "run", run);
+	put_member(file, "model", history->rules->name);
+	fprintf(file, ",\n\"frames\": %u, \"connections\": %zu, \"requests\": %zu, \"words\": %u, \"lines_told\": %zu",
+		history->capture->frames, history->flows.n, history->requests.n, history->words,
+		history->capture->told.n);
+}
+
+static void put_count(FILE *file, const char *name, struct count count)
+{
+	fprintf(file, ", \"%s\": {\"checked\": %zu, \"of\": %zu}", name, count.done, count.all);
+}
+
+void json_states(FILE *file, size_t failed, size_t crashed, size_t slow, uint64_t seed,
+		 const struct coverage *c)
+{
+	fprintf(file, ",\n\"seed\": %" PRIu64 ", \"states\": %zu, \"failed\": %zu, \"crashed\": %zu, \"too_slow\": %zu",
+		seed, c->states, failed, crashed, slow);
+	fprintf(file, ",\n\"coverage\": {\"complete\": %s, \"all\": %s, \"cuts\": %zu, \"shapes\": %zu, \"cuts_looked_at\": %zu",
+		c->complete ? "true" : "false", c->all ? "true" : "false", c->cuts, c->shapes, c->looked_at);
+	put_count(file, "lines", c->lines);
+	put_count(file, "words", c->words);
+	fprintf(file, ", \"by_chance\": %zu, \"views\": %zu}", c->by_chance, c->views);
+	fputs(",\n\"findings\": [", file);
+	has_findings = true;
+	is_first = true;
+}
+
+static void put_words(FILE *file, const struct model *model, const struct state *state)
+{
+	const struct history *history = model->history;
+
+	fputs(",\n  \"words\": [", file);
+	for (size_t i = 0; i < state->held.n; i++) {
+		const struct held *held = &state->held.v[i];
+
+		fprintf(file, "%s{\"offset\": %" PRIu64 ", \"holds\": \"0x%016" PRIx64 "\", \"newest\": \"0x%016" PRIx64 "\"}",
+			i ? ", " : "", history_offset(history, held->word),
+			model_value(history, held->word, held->position),
+			model_value(history, held->word, model_top(model, held->word)));
+	}
+	fputs("]", file);
+}
+
+/* Frames of the capture. */
+static void put_frames(FILE *file, const struct explanation *e, const struct model *model)
+{
+	char *frames;
+	size_t size;
+	FILE *text = open_memstream(&frames, &size);
+
+	explanation_frames(e, model, text);
+	fclose(text);
+	put_member(file, "lost_frames", frames);
+	free(frames);
+}
+
+void json_finding(FILE *file, const struct model *model, const struct explanation *e, size_t alike, const char *said,
+		  const char *folder)
+{
+	fprintf(file, "%s\n {\"id\": \"%u.%08x\", \"cut\": %u", is_first ? "" : ",", e->state.frame,
+		(unsigned int)(e->state.hash >> 32), e->state.frame);
+	fprintf(file, ", \"alike\": %zu", alike);
+	put_member(file, "kind", culprit_name(e->culprit));
+	put_member(file, "why", e->why);
+	put_member(file, "checker", said);
+	put_member(file, "folder", folder);
+	put_frames(file, e, model);
+	put_words(file, model, &e->state);
+	fputs("}", file);
+	is_first = false;
+}
+
+void json_end(FILE *file, int status)
+{
+	begun = NULL;
+	close_findings(file);
+	fprintf(file, ",\n\"status\": %d}\n", status);
+	if (fclose(file))
+		fail_errno("%s", path_of_file);
+}
