@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # Everything starts here.  The text after a target's `##` is its help; the work is done in scripts/.
 
-# Which base: a folder of kernel/, one of rdma-core-provider/ and one of iproute2/.  DEBUG: a debug kernel, 1 or kcsan.
+# Which base: a folder of kernel/, and one of rdma-core-provider/, iproute2/, perftest/ and wireshark/.  DEBUG: a debug
+# kernel, 1 or kcsan.
 # RDMA_CORE=host: the host's libibverbs, of rdma-core 45 or newer, which demo and examples need only.
 BASE          ?= v6.1
 RDMA_CORE     ?= v56
 IPROUTE2      ?= v6.1
+PERFTEST      ?= v25.01
+WIRESHARK     ?= v4.0
 DEBUG         ?=
 # A tarball or a tree to use in place of Debian's.
 LINUX_SRC     ?=
 RDMA_CORE_SRC ?=
 IPROUTE2_SRC  ?=
+PERFTEST_SRC  ?=
+WIRESHARK_SRC ?=
 # What the tests need to know.
 export BASE RDMA_CORE DEBUG
 
@@ -23,6 +28,10 @@ include $(or $(wildcard rdma-core-provider/$(RDMA_CORE)/base.mk), \
 endif
 include $(or $(wildcard iproute2/$(IPROUTE2)/base.mk), \
 	$(error IPROUTE2=$(IPROUTE2) is not there; choose one of: $(notdir $(wildcard iproute2/v*))))
+include $(or $(wildcard perftest/$(PERFTEST)/base.mk), \
+	$(error PERFTEST=$(PERFTEST) is not there; choose one of: $(notdir $(wildcard perftest/v*))))
+include $(or $(wildcard wireshark/$(WIRESHARK)/base.mk), \
+	$(error WIRESHARK=$(WIRESHARK) is not there; choose one of: $(notdir $(wildcard wireshark/v*))))
 
 # Paths from here; one kernel tree serves both builds.
 KERNEL_SERIES := kernel/$(BASE)
@@ -43,6 +52,12 @@ IP_VARIANT    := $(patsubst %,-%,$(filter-out v6.1,$(IPROUTE2)))
 IP_OUT        := build/iproute2$(IP_VARIANT)
 IP_TREE       := $(IP_OUT)/src
 STOCK_IP      := build/stock/iproute2$(IP_VARIANT)
+PT_SERIES     := perftest/$(PERFTEST)
+PT_OUT        := build/perftest
+PT_TREE       := $(PT_OUT)/src
+WS_SERIES     := wireshark/$(WIRESHARK)
+WS_OUT        := build/wireshark
+WS_TREE       := $(WS_OUT)/src
 
 # What `fetch` and the trees start from: a path given by the user, or the archive's file.
 fetch_linux     = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
@@ -50,12 +65,16 @@ fetch_rdma_core = scripts/fetch rdma-core-$(RDMA_CORE) $(RDMA_CORE_TYPE) '$(RDMA
 			$(RDMA_CORE_PACKAGE) '$(RDMA_CORE_FILE)'
 fetch_iproute2  = scripts/fetch iproute2-$(IPROUTE2) $(IPROUTE2_TYPE) '$(IPROUTE2_SUITES)' \
 			$(IPROUTE2_PACKAGE) '$(IPROUTE2_FILE)'
+fetch_perftest  = scripts/fetch perftest-$(PERFTEST) $(PERFTEST_TYPE) '$(PERFTEST_SUITES)' \
+			$(PERFTEST_PACKAGE) '$(PERFTEST_FILE)'
+fetch_wireshark = scripts/fetch wireshark-$(WIRESHARK) $(WIRESHARK_TYPE) '$(WIRESHARK_SUITES)' \
+			$(WIRESHARK_PACKAGE) '$(WIRESHARK_FILE)'
 
 .PHONY: help
 help:
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  V=1: all output"
-	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=: own sources"
+	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=, PERFTEST_SRC=, WIRESHARK_SRC=: own sources"
 
 .PHONY: deps deps-check deps-lab
 deps: ## install the Debian packages that demo and tests need (the only step for root)
@@ -67,14 +86,16 @@ deps_set_of_deps       := $(if $(OWN_RDMA_CORE),tests,demo)
 deps_set_of_deps-check := checks
 deps_set_of_deps-lab   := lab
 
-.PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2
-fetch: fetch-linux fetch-rdma-core fetch-iproute2 ## fetch the sources into the cache, and verify their checksums
-fetch-linux fetch-rdma-core fetch-iproute2:
+.PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark
+fetch: fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest ## fetch the sources into the cache, and verify their checksums
+fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark:
 	@scripts/deps check sources
 	@$(if $($(SRC_OF_$@)),:,$($(subst -,_,$@)))
 SRC_OF_fetch-linux     := LINUX_SRC
 SRC_OF_fetch-rdma-core := RDMA_CORE_SRC
 SRC_OF_fetch-iproute2  := IPROUTE2_SRC
+SRC_OF_fetch-perftest  := PERFTEST_SRC
+SRC_OF_fetch-wireshark := WIRESHARK_SRC
 
 # The trees.  Made once; then only `scripts/series apply` changes them, and never against their owner.
 $(KERNEL_TREE)/.git:
@@ -91,6 +112,16 @@ $(IP_TREE)/.git build/check/$(IP_SERIES)/src/.git:
 	@scripts/deps check sources
 	@source=$(if $(IPROUTE2_SRC),'$(IPROUTE2_SRC)',$$($(fetch_iproute2))) && \
 		scripts/series init $(@D) $(IP_SERIES) "$$source" $(IPROUTE2_HAS) $(IPROUTE2_MIB)
+
+$(PT_TREE)/.git build/check/$(PT_SERIES)/src/.git:
+	@scripts/deps check sources
+	@source=$(if $(PERFTEST_SRC),'$(PERFTEST_SRC)',$$($(fetch_perftest))) && \
+		scripts/series init $(@D) $(PT_SERIES) "$$source" $(PERFTEST_HAS) $(PERFTEST_MIB)
+
+$(WS_TREE)/.git build/check/$(WS_SERIES)/src/.git:
+	@scripts/deps check sources
+	@source=$(if $(WIRESHARK_SRC),'$(WIRESHARK_SRC)',$$($(fetch_wireshark))) && \
+		scripts/series init $(@D) $(WS_SERIES) "$$source" $(WIRESHARK_HAS) $(WIRESHARK_MIB)
 
 # What a folder holds is built by one `make` at a time; the next one finds it ready.  A base's kernels share a tree.
 LOCKED := @scripts/locked
@@ -117,6 +148,16 @@ stock-iproute2: $(IP_TREE)/.git
 	@git -C $(IP_TREE) archive base | tar -x -C $(STOCK_IP)/src
 	$(LOCKED) $(STOCK_IP) scripts/build-iproute2 $(STOCK_IP)/src $(STOCK_IP)
 
+.PHONY: perftest
+perftest: $(PT_TREE)/.git rdma-core ## build/perftest: perftest with its series, built with this rdma-core
+	$(LOCKED) $(PT_OUT) scripts/series apply $(PT_TREE) $(PT_SERIES) '$(PERFTEST_SRC)'
+	$(LOCKED) $(PT_OUT) scripts/build-perftest $(PT_TREE) $(PT_OUT) $(RDMA_OUT)
+
+.PHONY: wireshark
+wireshark: $(WS_TREE)/.git ## build/wireshark: the patched InfiniBand dissector, as a plugin of the tshark that is installed
+	$(LOCKED) $(WS_OUT) scripts/series apply $(WS_TREE) $(WS_SERIES) '$(WIRESHARK_SRC)'
+	$(LOCKED) $(WS_OUT) scripts/build-wireshark $(WS_TREE) $(WS_OUT)
+
 .PHONY: selftests
 selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; build/crash: crash-states
 	@scripts/deps check selftests
@@ -132,7 +173,7 @@ demo: kernel rdma-core selftests ## show a durable remote append, a power cut, a
 	@selftests/examples/$(or $(demo_$(or $(TARGETS),1)),$(error TARGETS=$(TARGETS): say 1 or 3))
 demo_1 := demo.sh
 demo_3 := replicas/demo.sh
-test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## run all tests (SUITES='A B': these)
+test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ## run all tests (SUITES='A B': these)
 	@selftests/run-tests $(SUITES)
 smoke: kernel rdma-core selftests ## run a fast subset of the tests
 	@selftests/run-tests --smoke
@@ -152,7 +193,7 @@ status: ## say of each step of the nightly: current, stale, failed or never run
 	@scripts/nightly --status $(STEPS)
 
 .PHONY: soak
-soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 selftests ## run all tests, with their long sets
+soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ## run all tests, with their long sets
 	@LONG=1 selftests/run-tests
 
 # The same kernel without the series.
@@ -170,7 +211,7 @@ kunit: kernel ## run the KUnit tests of rdma_rxe
 	@selftests/run-tests kunit
 
 # All series are checked, or CHECKED='kernel/v6.1 ...', each in a tree of its own; do not work in these trees.
-CHECKED ?= $(wildcard kernel/v* rdma-core-provider/v* iproute2/v*)
+CHECKED ?= $(wildcard kernel/v* rdma-core-provider/v* iproute2/v* perftest/v* wireshark/v*)
 
 .PHONY: check check-fast check-full check-samples check-trees
 check: ## check every series, patch by patch: messages, style, kernel-doc, builds without warnings
@@ -182,14 +223,16 @@ check check-fast check-full check-samples: check-trees
 	@$(if $(filter check-full check-samples,$@),scripts/deps check check-full)
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/check/run $(patsubst check-%,--%,$(filter check-%,$@)) $(CHECKED)
 
-# LINUX_SRC, RDMA_CORE_SRC and IPROUTE2_SRC are the source of one base only.  The archive moves on: a series whose source
-# cannot be fetched is skipped and says so; but not that of BASE, which gives the rules their tools.
+# LINUX_SRC, RDMA_CORE_SRC and so on are the source of one base only.  The archive moves on: a series whose source cannot
+# be fetched is skipped and says so; but not that of BASE, which gives the rules their tools.
 check-trees: $(KERNEL_TREE)/.git
 	@for series in $(CHECKED); do \
 		base=$${series##*/}; \
 		case $$series in \
 		kernel/*) what=linux; set -- BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) ;; \
 		iproute2/*) what=iproute2; set -- IPROUTE2=$$base $$([ $$base = $(IPROUTE2) ] || echo IPROUTE2_SRC=) ;; \
+		perftest/*) what=perftest; set -- PERFTEST=$$base $$([ $$base = $(PERFTEST) ] || echo PERFTEST_SRC=) ;; \
+		wireshark/*) what=wireshark; set -- WIRESHARK=$$base $$([ $$base = $(WIRESHARK) ] || echo WIRESHARK_SRC=) ;; \
 		*) what=rdma-core; set -- RDMA_CORE=$$base $$([ $$base = $(RDMA_CORE) ] || echo RDMA_CORE_SRC=) ;; \
 		esac; \
 		mkdir -p build/check/$$series; \
@@ -205,8 +248,8 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 
 SUBMISSIONS := build/submission
 .PHONY: submission
-submission: $(if $(TOPIC),submission-kernel,submission-kernel submission-rdma-core submission-iproute2) ## build/submission: mail, and pull requests for rdma-core; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
-.PHONY: submission-kernel submission-rdma-core submission-iproute2
+submission: submission-kernel $(if $(TOPIC),,submission-rdma-core submission-iproute2 submission-perftest submission-wireshark) ## build/submission: mail, and pull requests for rdma-core, perftest and Wireshark; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
+.PHONY: submission-kernel submission-rdma-core submission-iproute2 submission-perftest submission-wireshark
 submission-kernel: $(KERNEL_TREE)/.git
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES)$(TOPIC:%=/%) \
 		$(SUBMISSIONS)/kernel$(TOPIC:%=-%)
@@ -222,6 +265,10 @@ NEWEST_IPROUTE2 := $(lastword $(sort $(notdir $(wildcard iproute2/v*))))
 submission-iproute2: $(IP_TREE)/.git
 	@$(if $(filter $(IPROUTE2),$(NEWEST_IPROUTE2)),scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) $(SUBMISSIONS)/iproute2,\
 		$(MAKE) --no-print-directory IPROUTE2=$(NEWEST_IPROUTE2) $@)
+submission-perftest: $(PT_TREE)/.git
+	@scripts/submission perftest $(PT_TREE) $(PT_SERIES) $(SUBMISSIONS)/perftest
+submission-wireshark: $(WS_TREE)/.git
+	@scripts/submission wireshark $(WS_TREE) $(WS_SERIES) $(SUBMISSIONS)/wireshark
 
 .PHONY: bench
 bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: another kernel, too; ROUNDS=N; CONTINUE=DIR: go on with a run that was stopped
@@ -286,7 +333,8 @@ for-users: $(RDMA_TREE)/.git
 
 .PHONY: export
 export: ## write the commits of the trees back as the patches of the series
-	@for pair in $(KERNEL_TREE):$(KERNEL_SERIES) $(RDMA_TREE):$(RDMA_SERIES) $(IP_TREE):$(IP_SERIES); do \
+	@for pair in $(KERNEL_TREE):$(KERNEL_SERIES) $(RDMA_TREE):$(RDMA_SERIES) $(IP_TREE):$(IP_SERIES) \
+		$(PT_TREE):$(PT_SERIES) $(WS_TREE):$(WS_SERIES); do \
 		[ ! -e "$${pair%:*}/.git" ] || scripts/series export "$${pair%:*}" "$${pair#*:}" || exit; \
 	done
 

@@ -189,7 +189,7 @@ broken_suites_are_failures() {
 # `make clean`, in another folder, with a build of its own
 clean_keeps_trees() {
 	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
-	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2} "$work"
+	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2,perftest,wireshark} "$work"
 	touch "$work"/build/{v6.1/{src/work,bzImage,lib/module},selftests/program,log}
 	make -s -C "$work" clean
 	diff <(cd "$work/build" && find . -mindepth 1 | sort) - <<-'END'

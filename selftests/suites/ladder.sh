@@ -68,6 +68,52 @@ the_dissector_is_installed_by_one_command() {
 	tshark -r "$work/pcap" 2>&1 | grep "RC ATOMIC WRITE QP=0x000011"
 }
 
+# patched FILE ARG...: tshark with the patch of wireshark/, whose fields begin with ibmpe.  It takes no plugin from root.
+patched() {
+	local nobody=()
+	[[ -e $root/build/wireshark/plugins ]] || { echo "there is no build/wireshark: run \`make wireshark\`"; exit 4; }
+	((EUID)) || nobody=(env HOME=/nonexistent setpriv --reuid 65534 --regid 65534 --clear-groups)
+	WIRESHARK_PLUGIN_DIR=$root/build/wireshark/plugins "${nobody[@]}" tshark -r - "${@:2}" <"$1" 2>"$work/log" ||
+		fail "tshark: $(<"$work/log")"
+}
+
+# both_read FILE: the patch for Wireshark and our dissector find the same in each FLUSH and ATOMIC WRITE, or that it is
+# shorter than its headers.  Prints how many there are.
+both_read() {
+	local field ours=() theirs=()
+	for field in feth.plt feth.sel reth.va reth.r_key reth.dmalen; do
+		ours+=("mpe.$field") theirs+=(-e "ibmpe.$field")
+	done
+	fields "$1" frame.number infiniband.bth.opcode "${ours[@]}" mpe.icrc | grep -P '^\d+\t(28|29)\t' >"$work/ours"
+	patched "$1" -T fields -e frame.number -e ibmpe.bth.opcode "${theirs[@]}" -e ibmpe.invariant.crc -e _ws.malformed |
+		grep -P '^\d+\t(28|29)\t' >"$work/theirs"
+	# Of a packet that is too short ours reads nothing.
+	awk -F '\t' -v OFS='\t' 'NR == FNR { short[$1] = $8 == ""; next }
+		short[$1] { $0 = $1 OFS $2 OFS OFS OFS OFS OFS OFS ($9 != "" ? "" : "not malformed") } { print $1, $2, $3, $4, $5, $6, $7, $8 }' \
+		"$work/ours" "$work/theirs" | diff "$work/ours" - || fail "they read different things"
+	wc -l <"$work/ours"
+}
+
+the_patch_for_wireshark_reads_known_packets() {
+	[[ $(both_read "$root/wireshark/samples.pcap") == 3 ]]
+	patched "$root/wireshark/samples.pcap" -V >"$work/said"
+	grep 'Selectivity Level: Memory Region (1)' "$work/said"
+	grep 'Placement Type: 0x3, Persistence, Global Visibility' "$work/said"
+	grep 'Opcode: Reliable Connection (RC) - ATOMIC WRITE (29)' "$work/said"
+}
+
+# Good packets and bad ones.
+the_patch_for_wireshark_agrees_on_a_conformance_run() {
+	patched "$root/wireshark/samples.pcap" >/dev/null
+	"$root/qemu-scripts/rxe-vm" run --name ladder --timeout 3000 --pmem 64M --share "$work" -- sh -c "
+		dumpcap -q -i any -f 'udp port 4791' -F pcap -w $work/conformance.pcap &
+		until [ -s $work/conformance.pcap ]; do sleep 0.1; done
+		rxe_mpe_conformance >/dev/null
+		sleep 1
+		kill \$! && wait \$!"
+	echo "# both read $(both_read "$work/conformance.pcap") FLUSHes and ATOMIC WRITEs"
+}
+
 # Wireshark 4.4 takes bits 4..3 of FETH for the selectivity and 2..0 for the placement type, so that
 # only the latter, and the RETH, can be compared.
 the_dissector_agrees_with_tsharks_own() {
@@ -278,6 +324,7 @@ cases=(
 	the_dissector_notices_a_wrong_length
 	the_dissector_is_installed_by_one_command
 	the_dissector_agrees_with_tsharks_own
+	the_patch_for_wireshark_reads_known_packets
 	a_good_exchange_has_no_marks
 	a_dropped_request_is_shown
 	a_dropped_response_is_shown
@@ -290,5 +337,6 @@ cases=(
 	wrong_usage_is_explained
 	the_loss_of_a_response_is_seen_and_healed
 )
+long_cases=(the_patch_for_wireshark_agrees_on_a_conformance_run)
 
 run_suite 2 "$@"
