@@ -106,7 +106,7 @@ the_patch_for_wireshark_reads_known_packets() {
 the_patch_for_wireshark_agrees_on_a_conformance_run() {
 	patched "$root/wireshark/samples.pcap" >/dev/null
 	"$root/qemu-scripts/rxe-vm" run --name ladder --timeout 3000 --pmem 64M --share "$work" -- sh -c "
-		dumpcap -q -i any -f 'udp port 4791' -F pcap -w $work/conformance.pcap &
+		dumpcap -q -P -i any -f 'udp port 4791' -w $work/conformance.pcap &
 		until [ -s $work/conformance.pcap ]; do sleep 0.1; done
 		rxe_mpe_conformance >/dev/null
 		sleep 1
