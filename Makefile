@@ -76,15 +76,17 @@ help:
 	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  V=1: all output"
 	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=, PERFTEST_SRC=, WIRESHARK_SRC=: own sources"
 
-.PHONY: deps deps-check deps-lab
+.PHONY: deps deps-check deps-lab deps-ulps
 deps: ## install the Debian packages that demo and tests need (the only step for root)
 deps-check: ## install those that the checks and rdma-core's manual pages need besides
 deps-lab: ## install only those of the lab
-deps deps-check deps-lab:
+deps-ulps: ## install those of the suite ulps besides
+deps deps-check deps-lab deps-ulps:
 	@scripts/deps install $(deps_set_of_$@)
 deps_set_of_deps       := $(if $(OWN_RDMA_CORE),tests,demo)
 deps_set_of_deps-check := checks
 deps_set_of_deps-lab   := lab
+deps_set_of_deps-ulps  := ulps
 
 .PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark
 fetch: fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest ## fetch the sources into the cache, and verify their checksums
@@ -130,6 +132,10 @@ LOCKED := @scripts/locked
 kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vmlinux, .config
 	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	$(LOCKED) build/$(BASE) scripts/build-kernel $(KERNEL_TREE) $(KERNEL_OUT) $(KERNEL_CONFIG)
+
+.PHONY: dkms
+dkms: $(KERNEL_TREE)/.git ## build/dkms: a Debian package with the fixes of BASE=v6.12 or v7.3, which DKMS builds for stock kernels
+	@scripts/dkms-package $(KERNEL_TREE) $(KERNEL_SERIES) build/dkms $(DKMS_TESTED)
 
 .PHONY: rdma-core
 rdma-core: $(if $(OWN_RDMA_CORE),$(RDMA_TREE)/.git) ## build/rdma-core: rdma-core with its series and pyverbs, built in place
@@ -282,6 +288,10 @@ mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': these
 reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE (TOPICS='A B': of these): cases fail before it, and pass after
 	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	@selftests/run-reproducers $(TOPICS)
+
+.PHONY: ulps
+ulps: rdma-core ## test NVMe, NFS and SRP over RDMA with BASE=v6.12 or v7.3 of Debian and the module of `dkms` (TARGET_RXE=stock INITIATOR_RXE=stock: its own)
+	@selftests/run-tests ulps
 
 .PHONY: interop stock-rdma-core
 interop: kernel rdma-core stock-rdma-core selftests ## test with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core
