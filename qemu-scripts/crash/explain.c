@@ -347,7 +347,7 @@ static void count_words(const struct explanation *e, const struct model *model, 
 	}
 }
 
-/* What was sent first of the lost ones; if there is one without which something came that was sent after it, of those. */
+/* The lost one that was sent first.  One without which something is there that was sent after it goes before. */
 static const struct held *find_lost(struct explanation *e, const struct model *model)
 {
 	const struct held *held = NULL;
@@ -356,7 +356,8 @@ static const struct held *find_lost(struct explanation *e, const struct model *m
 	for (size_t i = 0; i < e->state.held.n; i++) {
 		const struct held *other = &e->state.held.v[i];
 		uint32_t index;
-		bool is_passed = find_seen(e, model, request_at(model, other->word, other->position + 1, &index)) != NEVER;
+		const struct request *lost = request_at(model, other->word, other->position + 1, &index);
+		bool is_passed = find_seen(e, model, lost) != NEVER;
 
 		if (!held || is_passed > passed || (is_passed == passed && index < e->lost)) {
 			e->lost = index;

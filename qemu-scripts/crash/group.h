@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A run of `rxe-vm group`: several targets, and one client whose capture gives all that they were sent, and answered, an
- * order.  They are followed as one target that has the devices of all, one after the other, so that a state of it is a
+ * A run of `rxe-vm group`: several targets, and one client whose capture gives all that they were sent, and answered,
+ * an order.  They are followed as one target that has the devices of all, one after the other, so that a state of it is a
  * joint state: what a power failure leaves of all targets at once.  A checker gets the device of each by itself.
  */
 #ifndef GROUP_H
@@ -11,7 +11,7 @@
 
 #define TARGETS_MAX	7
 
-/* How many targets the run in @folder has, or 0 if it is none of a group.  Ends the program if it cannot be followed. */
+/* How many targets the run in @folder has, or 0 if it is none of a group.  Ends the program if it cannot be read. */
 unsigned int group_targets(const char *folder);
 
 /* Read what the lab wrote down of each of them into @memory[@targets]. */

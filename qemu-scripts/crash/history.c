@@ -129,7 +129,8 @@ static uint32_t find_end(struct history *history, struct matching *matching,
 	} else {
 		slots[at] = matching->answers.n * 2;
 		*list_add(&matching->answers) = (struct answers) {
-			.target = packet->target, .qpn = packet->qpn, .to = packet->to, .port = packet->port, .flow = NEVER,
+			.target = packet->target, .qpn = packet->qpn, .to = packet->to, .port = packet->port,
+			.flow = NEVER,
 		};
 	}
 	return slots[at] / 2;
@@ -1221,7 +1222,9 @@ void history_read(struct history *history, const struct capture *capture, const 
 	packet_list *packets;
 	open_list *open;
 
-	*history = (struct history){ .capture = capture, .memory = memory, .targets = targets, .before = before, .rules = rules };
+	*history = (struct history){
+		.capture = capture, .memory = memory, .targets = targets, .before = before, .rules = rules,
+	};
 	refuse_others(history);
 	sort_packets(history, &matching);
 	match_answers(history, &matching);

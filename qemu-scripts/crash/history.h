@@ -51,7 +51,7 @@ struct request {
 	uint64_t write_va;		/* where a WRITE of several packets has got to, before it */
 	uint32_t write_rkey, write_left;
 	bool write_open;
-	const struct packet *answer;	/* its own, of a READ the last packet; of READ, FLUSH, ATOMIC WRITE, Atomics */
+	const struct packet *answer;	/* its own: of READ (the last), FLUSH, ATOMIC WRITE, Atomics */
 
 	uint32_t flushes_before;	/* of its QP */
 	uint32_t flush;			/* its number, if it is one; or 0 */

@@ -17,8 +17,8 @@ bool ring_make(const char *mode, unsigned int records);
 extern const char *const ring_modes[];
 
 /*
- * Makes the packets that append so many records to copies of the ring at @targets targets, each next one when a majority
- * has answered.  @flawed: the first target gets no FLUSH of the record in the middle.
+ * Makes the packets that append so many records to copies of the ring at @targets targets, each next one when a
+ * majority has answered.  @flawed: the first target gets no FLUSH of the record in the middle.
  */
 void ring_make_copies(unsigned int targets, unsigned int records, bool flawed);
 

@@ -491,6 +491,24 @@ an_unmodified_program_is_followed() {
 	says "held at the end what these requests explain, and nothing else had changed"
 }
 
+# The lab sees where the target's kernel stores it.
+a_send_is_followed_to_its_buffer() {
+	sed -e 's/rdma_post_recvv(id, NULL, NULL, 0)/rdma_post_recv(id, NULL, (char *)memory + (1 << 20), RECORD, mr)/' \
+		-e 's/rdma_post_sendv(id, NULL, NULL, 0,/rdma_post_send(id, NULL, record, sizeof(record), words,/' \
+		"$here/../examples/first-log.c" >"$work/log.c"
+	cc -I"$root/build/rdma-core/include" -L"$root/build/rdma-core/lib" -o "$work/send-log" "$work/log.c" -lrdmacm -libverbs
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-send --server-pmem 64M \
+		--server "$work/send-log target \$RXE_ADDR /dev/dax0.0" \
+		--client "$work/send-log initiator \$RXE_PEER_ADDR 20" >"$work/log" || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	crash_states 0 "$run"
+	says "which stored 188 times"
+	says "held at the end what these requests explain, and nothing else had changed"
+	sed -i '/^sent /d' "$run/server.memory"
+	crash_states 0 "$run"
+	says "8 words were changed by none of these requests, but by the target's own CPU, or by a SEND: 0x100000-0x10003f"
+}
+
 # All methods of the benchmark side by side, each on QPs of its own: FLUSH, a daemon, and READ, which gives no floor.
 the_benchmark_is_followed() {
 	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-bench --server-pmem 64M \
@@ -662,6 +680,7 @@ cases=(
 	global_for_persistent_is_found
 	a_read_in_place_of_flush_is_found
 	what_was_printed_is_told
+	a_send_is_followed_to_its_buffer
 	a_lossy_link_is_followed
 	a_power_cut_loses
 )
