@@ -239,6 +239,23 @@ persistence_of_dram_is_refused() {
 	[[ $said == *"needs persistent memory, as of --mmap=/dev/dax0.0"*"status 1"* ]] || fail "the server does not refuse it"
 }
 
+# Debian 12's, whose headers have neither function
+a_build_with_an_old_libibverbs_says_so() {
+	local package deb bin=$work/old/bin
+	mkdir -p "$work/debian"
+	for package in libibverbs librdmacm libibumad; do
+		deb=$("$root/scripts/fetch" "rdma-core-$package-dev-bookworm" deb bookworm "$package-dev" "$package-dev_*.deb" 2>"$work/said") ||
+			{ cat "$work/said"; exit 4; }
+		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$work/debian" --strip-components 2 ./usr/include
+	done
+	# Debian 12 has no header for the driver hns.
+	mkdir "$work/debian/lib"
+	ln -s -t "$work/debian/lib" "$root/$rdma_core_folder"/lib/lib{ibverbs,rdmacm,ibumad,mlx5,efa}.*
+	"$root/scripts/build-perftest" build/perftest/src "$work/old" "$work/debian" || fail "it does not build"
+	refused 'built without ibv_wr_flush()' ib_write_lat --flush=global
+	refused 'built without ibv_wr_atomic_write()' ib_atomic_bw -A WRITE
+}
+
 cases=(
 	two_guests_send_what_was_asked_for
 	options_that_do_not_go_together_are_refused
@@ -246,6 +263,7 @@ cases=(
 )
 long_cases=(
 	a_kernel_without_the_requests_is_refused
+	a_build_with_an_old_libibverbs_says_so
 )
 
 run_suite 2 "$@"
