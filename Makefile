@@ -169,7 +169,7 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 	@scripts/deps check selftests
 	@$(if $(OWN_RDMA_CORE),,scripts/deps check host-library)
 	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
-		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
+		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 	$(LOCKED) build/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
 		RDMA_CORE=$(if $(OWN_RDMA_CORE),$(CURDIR)/$(RDMA_OUT),/usr) \
 		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests $(if $(OWN_RDMA_CORE),,examples)

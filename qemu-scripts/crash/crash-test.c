@@ -1682,6 +1682,7 @@ TEST_F(run, a_checker_that_gives_no_answer_is_too_slow)
 TEST_F(run, an_answer_is_one_line_that_begins_with_0_or_1)
 {
 	struct checker *checker;
+	const char *script;
 
 	one_word();
 	checker = new_checker(true, "read -r cut; echo fine");
@@ -1694,11 +1695,14 @@ TEST_F(run, an_answer_is_one_line_that_begins_with_0_or_1)
 	EXPECT_LOOK(CRASHED, checker, false, "answers one question with more than one line");
 	checker_free(checker);
 	/* The second line comes too late for that, but not for the next question. */
-	checker = new_checker(true, "while read -r cut; do echo 0 $cut; sleep 0.1; echo 0; done");
+	script = xasprintf("while read -r cut; do echo 0; sleep 0.1; echo 0; >%s; done", in_folder("printed"));
+	checker = new_checker(true, script);
 	EXPECT_LOOK(CONSISTENT, checker, false, "");
-	usleep(300000);
-	EXPECT_LOOK(CRASHED, checker, false, "line");
+	for (int i = 0; i < 600 && access(in_folder("printed"), F_OK); i++)
+		usleep(100000);
+	EXPECT_LOOK(CRASHED, checker, false, "the checker printed a line before it was asked");
 	checker_free(checker);
+	unlink(in_folder("printed"));
 	checker = new_checker(true, "read -r cut; head -c 5000 /dev/zero; sleep 10");
 	EXPECT_LOOK(CRASHED, checker, false, "the checker's answer is longer than 4 KiB");
 	checker_free(checker);

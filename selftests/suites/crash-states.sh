@@ -570,6 +570,30 @@ what_was_printed_is_told() {
 	grep -qx "this is durable, I say" "$run"/crash-states/*/told || fail "what was told is not kept"
 }
 
+# Without the lab: the target registers with a preloaded library, its host captures, the initiator's lines are told.
+what_two_hosts_recorded_is_followed() {
+	local recorded=$work/recorded lines place
+	mkdir "$recorded"
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-elsewhere --server-pmem 64M --server-share "$recorded" \
+		--server "dumpcap -q -P -i eth0 -w /tmp/pcap 2>/tmp/said & until grep -q ^File: /tmp/said; do sleep 0.1; done
+			RECORD_TO=$recorded RECORD_PMEM=/dev/dax0.0 LD_PRELOAD=$root/build/crash/record-memory.so \
+				first-log target \$RXE_ADDR /dev/dax0.0
+			sleep 1; kill \$!; wait; cp /tmp/pcap $recorded/server.pcap" \
+		--client 'first-log initiator $RXE_PEER_ADDR 10' >"$work/log" 2>&1 || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	# In the lab the device has a place in its NVDIMM.
+	read -r _ _ place _ < <(grep ^device "$run/server.memory")
+	diff <(sed "/^sent/d; s/^\(device .*\) $place /\1 0 /" "$run/server.memory") "$recorded/server.memory" ||
+		fail "the library records something else"
+	cmp <(tail -c +$((place + 1)) "$run/server.pmem0.start") "$recorded/server.pmem0.start" || fail "another start"
+	lines='tail=$(od -A n -t u8 -N 8 "$IMAGE"); [ $tail -ge $(grep -c durable "$TOLD") ]'
+	crash_states 0 "$recorded" -- sh -c "$lines"
+	says "10 lines that initiators printed"
+	says "20 persistent FLUSHes, 20 of them answered"
+	crash_states 1 "$recorded" -- sh -c "$lines && [ \$tail -le 5 ]"
+	says "the power fails X"
+}
+
 # What a checker does to its image is gone for the next; and it finds what it is promised.
 a_checker_may_do_what_it_likes() {
 	append none
@@ -681,6 +705,7 @@ cases=(
 	a_read_in_place_of_flush_is_found
 	what_was_printed_is_told
 	a_send_is_followed_to_its_buffer
+	what_two_hosts_recorded_is_followed
 	a_lossy_link_is_followed
 	a_power_cut_loses
 )
