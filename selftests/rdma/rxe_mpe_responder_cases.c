@@ -756,6 +756,23 @@ CASE(shared_receives, uc_next_after_a_wrong_length, "1 payload",
 	finish_uc_with_srq(_metadata, rig, srq);
 }
 
+CASE(shared_receives, uc_next_after_a_loss, "1 payload",
+     "a packet of a UC SEND is lost: the QP takes a later message")
+{
+	struct rig *rig = &self->rig;
+	struct ibv_srq *srq = uc_with_srq(_metadata, rig);
+	struct ibv_wc wc;
+
+	send_uc(rig, ROCE_RC_SEND_FIRST, 0, MTU);
+	rig->flow.psn = psn_add(rig->flow.psn, 2);
+	/* Shows the loss: the message that was cut ends with its receive. */
+	send_uc(rig, ROCE_RC_SEND_ONLY, 0, MTU);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
+	takes_next_message(_metadata, rig, srq);
+	finish_uc_with_srq(_metadata, rig, srq);
+}
+
 CASE(shared_receives, uc_beyond_the_receive, "1 payload",
      "a UC message outgrows its receive: the kernel lives, and the QP takes the next message")
 {
@@ -777,6 +794,35 @@ CASE(shared_receives, uc_beyond_the_receive, "1 payload",
 	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
 	takes_next_message(_metadata, rig, srq);
 	finish_uc_with_srq(_metadata, rig, srq);
+}
+
+/* A UC QP with receives of its own. */
+
+DRAM_FIXTURE(own_receives)
+
+CASE(own_receives, uc_next_after_a_loss, "1 payload",
+     "a packet of a UC WRITE is lost: the QP takes a later message")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+	struct packet first = {
+		.opcode = ROCE_RC_WRITE_FIRST, .va = rig->start, .rkey = rig->mr->rkey,
+		.dmalen = 3 * MTU, .payload_len = MTU,
+	};
+	struct ibv_wc wc;
+
+	config.type = IBV_QPT_UC;
+	flow_reopen(rig, &config);
+	rxe_post_recv(&rig->flow.qp, rig->mr, rig->start, MTU);
+	memcpy(first.payload, rig->model + REGION_OFFSET, MTU);
+	send_by_service(&rig->flow, &first, ROCE_SERVICE_UC);
+	rig->flow.psn = psn_add(rig->flow.psn, 2);
+	/* Shows the loss, and may be dropped with it. */
+	send_uc(rig, ROCE_RC_SEND_ONLY, 0, MTU);
+	send_uc(rig, ROCE_RC_SEND_ONLY, 0, MTU);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+	both_verbs_served_elsewhere(_metadata, rig);
 }
 
 /* A READ of nothing. */
