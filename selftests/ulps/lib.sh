@@ -176,10 +176,12 @@ matches() {
 	return 1
 }
 
-# mend_link: what a scenario that failed has left
+# mend_link: after a scenario that failed, whose link may be down still, or whose device may not connect any more
 mend_link() {
 	tc qdisc del dev eth0 root
 	ip link set eth0 up
+	rdma link delete rxe0
+	rdma link add rxe0 type rxe netdev eth0
 } 2>/dev/null
 
 # run_scenarios PATTERN...: `reconnects` says how often it has connected again, `clean_up` ends what a scenario has left.
@@ -201,8 +203,8 @@ run_scenarios() {
 			failed=1
 			sed 's/^\(# \)\?/# /' "$tally/log"
 			dmesg | tail -n 20 | sed 's/^/# /'
-			mend_link
 			clean_up >/dev/null 2>&1
+			mend_link
 			echo -n "not "
 		else
 			grep '^#' "$tally/log"
