@@ -28,14 +28,16 @@ build() {
 ##############################################################################
 # The engine
 
-# engine_passes PROGRAM
+# engine_passes PROGRAM ARG...
 engine_passes() {
-	ASAN_OPTIONS=detect_leaks=0 "$1" >"$work/out" 2>&1 || fail "$(<"$work/out")"
+	ASAN_OPTIONS=detect_leaks=0 "$@" >"$work/out" 2>&1 || fail "$(<"$work/out")"
 	echo "# $(grep '^# Totals' "$work/out")"
 	grep -q "^# Totals: pass:[1-9].* fail:0 .*skip:0 error:0" "$work/out"
 }
 
-the_engine_follows_captures_made_by_hand() { engine_passes "$root/build/crash/crash-test"; }
+the_engine_follows_captures_made_by_hand() { engine_passes "$root/build/crash/crash-test" --short; }
+# These take minutes.
+the_engine_finds_mistakes_in_5000_records() { engine_passes "$root/build/crash/crash-test" '*_5000_records'; }
 
 so_it_does_with_sanitizers() {
 	build "$work/sanitized" "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" crash-test
@@ -711,6 +713,7 @@ cases=(
 )
 # Recordings of each mistake, and what takes minutes.
 long_cases=(
+	the_engine_finds_mistakes_in_5000_records
 	so_it_does_with_sanitizers
 	each_break_of_the_engine_is_noticed
 	damaged_recordings_are_borne
