@@ -50,10 +50,6 @@ side, --server2-mem for one guest; this is so for each of these options:
   --pmem SIZE         an NVDIMM, fresh for this run, as /dev/dax0.0
   --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE; if there is no FILE,
                       it is made; a blank NVDIMM becomes device DAX
-  --nvme SIZE         an NVMe device with an empty disk of this size, /dev/nvme0n1
-  --cmb SIZE          its controller memory buffer, a power of two, e.g. 16M
-  --pmr SIZE          its persistent memory region, a power of two
-  --pmr FILE[:SIZE]   one whose content stays in FILE
   --share DIR         a folder of the host that the guest may write to
   --delay TIME        delay what the guest sends, for example by 1ms
   --loss PERCENT      lose packets that the guest sends, by chance, for example 1%:
@@ -131,8 +127,6 @@ check_option() {
 	mem) megabytes "$2" >/dev/null ;;
 	cpus) [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--cpus $2: not a number of CPUs" ;;
 	pmem) pmem_size "$2" >/dev/null ;;
-	nvme) megabytes "$2" >/dev/null ;;
-	cmb | pmr) check_bar "$1" "$2" ;;
 	share) [[ -d $2 ]] || die "--share $2: no such folder" ;;
 	*) die "unknown option --$1 (rxe-vm --help)" ;;
 	esac
@@ -215,7 +209,6 @@ parse_command_line() {
 	distribute_options
 	check_server_end
 	check_pmem
-	check_nvme
 	[[ -z ${option[guest.delay]-}${option[guest.loss]-} ]] ||
 		note "--delay, --loss: what a guest sends to itself is neither late nor lost"
 	find_terminal
@@ -327,15 +320,6 @@ check_pmem() {
 	done
 }
 
-# Both are memory of the NVMe device.
-check_nvme() {
-	local guest
-	for guest in "${guests[@]}"; do
-		[[ -n ${option[$guest.nvme]-} || -z ${option[$guest.cmb]-}${option[$guest.pmr]-} ]] ||
-			die "--cmb, --pmr: $guest has no NVMe device: say --nvme SIZE, too"
-	done
-}
-
 # The guest's first NVDIMM, as it was asked for.
 first_pmem() { head -n 1 <<<"${option[$1.pmem]-}"; }
 
@@ -364,35 +348,18 @@ pmem_file() {
 	[[ $1 =~ ^[0-9]+[MG]?$ ]] || echo "${1%:*}"
 }
 
-# file_size OPTION SIZE|FILE[:SIZE]: in MiB.
-file_size() {
-	local file size=
-	file=$(pmem_file "$2")
-	[[ -n $file && $2 != *:* ]] || size=$(megabytes "${2##*:}")
-	if [[ -n $file && -e $file ]]; then
-		[[ -f $file && -r $file && -w $file ]] || die "$1 $2: you cannot read and write $file"
-		local -i have=$(($(stat -L -c %s "$file") / 1024 / 1024))
-		[[ -z $size || $size == "$have" ]] || die "$1 $2: $file has ${have}M"
-		size=$have
-	fi
-	[[ -n $size ]] || die "$1 $2: no such file; say $2:SIZE to make one"
-	echo "$size"
-}
-
 # pmem_size SIZE|FILE[:SIZE]: in MiB.
 pmem_size() {
-	local size
-	size=$(file_size --pmem "$1") || exit
+	local file size=
+	file=$(pmem_file "$1")
+	[[ -n $file && $1 != *:* ]] || size=$(megabytes "${1##*:}")
+	if [[ -n $file && -e $file ]]; then
+		[[ -f $file && -r $file && -w $file ]] || die "--pmem $1: you cannot read and write $file"
+		local -i have=$(($(stat -L -c %s "$file") / 1024 / 1024))
+		[[ -z $size || $size == "$have" ]] || die "--pmem $1: $file has ${have}M"
+		size=$have
+	fi
+	[[ -n $size ]] || die "--pmem $1: no such file; say $1:SIZE to make one"
 	((size >= 16 && size % 16 == 0)) || die "--pmem $1: the size must be a multiple of 16M"
 	echo "$size"
-}
-
-# check_bar cmb|pmr SIZE|FILE[:SIZE]: each is one BAR of the NVMe device.
-check_bar() {
-	local size
-	case $1 in
-	cmb) size=$(megabytes "$2") ;;
-	pmr) size=$(file_size --pmr "$2") ;;
-	esac || exit
-	((size > 0 && (size & (size - 1)) == 0)) || die "--$1 $2: the size must be a power of two"
 }
