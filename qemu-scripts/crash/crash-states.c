@@ -593,14 +593,18 @@ struct results {
 	LIST(struct failure) failures;	/* the first, and a few of each kind */
 };
 
+/* Of the text without the characters in @except */
+static uint64_t hash_text(uint64_t hash, const char *text, const char *except)
+{
+	for (; *text; text++)
+		if (!strchr(except, *text))
+			hash = mix64(hash * 31 + *text);
+	return hash;
+}
+
 static uint64_t kind_of(enum verdict verdict, const char *said)
 {
-	uint64_t kind = verdict;
-
-	for (; *said; said++)
-		if (!strchr("0123456789abcdefx", *said))
-			kind = mix64(kind * 31 + *said);
-	return kind;
+	return hash_text(verdict, said, "0123456789abcdefx");
 }
 
 static void remove_failure(struct results *results, size_t i)
@@ -633,15 +637,6 @@ static void add_failure(struct results *results, size_t number, uint64_t kind, c
 		remove_failure(results, i);
 	else if (results->failures.n > TRIED)
 		remove_failure(results, TRIED);
-}
-
-static uint64_t hash_of_text(const char *text)
-{
-	uint64_t hash = 1;
-
-	for (; *text; text++)
-		hash = mix64(hash * 31 + *text);
-	return hash;
 }
 
 /* Where the index of a view is, or belongs. */
@@ -682,7 +677,7 @@ static void note_result(void *arg, size_t number, const struct state *state, enu
 	struct results *results = arg;
 
 	results->checked++;
-	note_view(results, hash_of_text(said), number, state->frame);
+	note_view(results, hash_text(1, said, ""), number, state->frame);
 	if (verdict == CONSISTENT)
 		return;
 	results->failed++;
@@ -894,7 +889,7 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 
 /* @alike of the @failed states that fail, by what the checker says. */
 static void report(struct run *run, struct checker *checker, const struct explanation *e, size_t alike,
-		   size_t failed, FILE *json)
+		   size_t failed)
 {
 	const char *said;
 
@@ -906,8 +901,7 @@ static void report(struct run *run, struct checker *checker, const struct explan
 	printf("  The checker: %s\n", said);
 	printf("  Alike: %zu of the %zu states that fail, by what the checker says\n", alike, failed);
 	printf("  Kept: %s\n", kept_folder(run, &e->state));
-	if (json)
-		json_finding(json, &run->model, e, alike, said, kept_folder(run, &e->state));
+	json_finding(&run->model, e, alike, said, kept_folder(run, &e->state));
 }
 
 static size_t count_alike(const struct results *results, uint64_t kind)
@@ -949,7 +943,7 @@ static bool misses(struct run *run, struct checker *checker, const struct state 
 
 /* @kept, if there is one, is told the folders. */
 static void explain_failures(struct run *run, struct checker *checker, struct results *results,
-			     const word_list *unexplained, FILE *kept, FILE *json)
+			     const word_list *unexplained, FILE *kept)
 {
 	unsigned int explained = 0, missing = 0;
 	uint64_t kinds[EXPLAINED];
@@ -966,7 +960,7 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 			steady |= e.culprit != CULPRIT_CHECKER;
 			explained++;
 			report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
-			       results->failed, json);
+			       results->failed);
 			if (kept)
 				fprintf(kept, "%s\n", kept_folder(run, &e.state));
 		}
@@ -1104,12 +1098,12 @@ int main(int argc, char **argv)
 	struct options o;
 	word_list unexplained;
 	struct run run;
-	FILE *kept = NULL, *json = NULL;
+	FILE *kept = NULL;
 	int status;
 
 	parse(&o, argc, argv);
 	if (o.json)
-		json = json_begin(o.json);
+		json_begin(o.json);
 	if (o.replay)
 		take_rules_of_state(&o);
 	read_run(&run, &o);
@@ -1120,11 +1114,9 @@ int main(int argc, char **argv)
 	count_requests(&run);
 	show_hints(&run);
 	unexplained = check_end(&run, o.strict);
-	if (json)
-		json_run(json, &run.history, o.run);
+	json_run(&run.history, o.run);
 	if (!o.checker.argv) {
-		if (json)
-			json_end(json, 0);
+		json_end(0);
 		return 0;
 	}
 	history_needs_stores(&run.history);
@@ -1133,14 +1125,12 @@ int main(int argc, char **argv)
 	checker = checker_new(&run.history, &run.start, &o.checker);
 	try_checker(&run, checker, &unexplained);
 	check_states(&run, &o, checker, &results, &coverage);
-	if (json)
-		json_states(json, results.failed, results.crashed, results.slow, o.seed, &coverage);
-	explain_failures(&run, checker, &results, &unexplained, kept, json);
+	json_states(results.failed, results.crashed, results.slow, o.seed, &coverage);
+	explain_failures(&run, checker, &results, &unexplained, kept);
 	if (kept)
 		close_file(kept, o.kept);
 	checker_free(checker);
 	status = results.failed ? 1 : coverage.complete ? 0 : STATUS_NOT_JUDGED;
-	if (json)
-		json_end(json, status);
+	json_end(status);
 	return status;
 }

@@ -5,7 +5,7 @@
 #include "json.h"
 
 static const char *path_of_file;
-static FILE *begun;
+static FILE *file;		/* NULL: it is not wanted */
 static bool has_findings, is_first;
 
 /* UTF-8 stays; what is none becomes "?", as no JSON may have it. */
@@ -20,7 +20,7 @@ static size_t utf8_length(const unsigned char *text)
 	return n;
 }
 
-static void put_text(FILE *file, const char *text)
+static void put_text(const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
 
@@ -41,13 +41,13 @@ static void put_text(FILE *file, const char *text)
 	fputc('"', file);
 }
 
-static void put_member(FILE *file, const char *name, const char *text)
+static void put_member(const char *name, const char *text)
 {
 	fprintf(file, ", \"%s\": ", name);
-	put_text(file, text);
+	put_text(text);
 }
 
-static void close_findings(FILE *file)
+static void close_findings(void)
 {
 	if (has_findings)
 		fputs("\n]", file);
@@ -56,56 +56,56 @@ static void close_findings(FILE *file)
 
 static void end_with_error(const char *error)
 {
-	if (!begun)
+	if (!file)
 		return;
-	close_findings(begun);
-	put_member(begun, "error", error);
-	json_end(begun, STATUS_ERROR);
+	close_findings();
+	put_member("error", error);
+	json_end(STATUS_ERROR);
 }
 
-FILE *json_begin(const char *path)
+void json_begin(const char *path)
 {
-	FILE *file = fopen(path, "w");
-
+	file = fopen(path, "w");
 	if (!file)
 		fail_errno("--json %s", path);
 	path_of_file = path;
-	begun = file;
 	on_failure = end_with_error;
 	fputs("{\"format\": 1", file);
-	return file;
 }
 
-void json_run(FILE *file, const struct history *history, const char *run)
+void json_run(const struct history *history, const char *run)
 {
-	put_member(file, "run", run);
-	put_member(file, "model", history->rules->name);
+	if (!file)
+		return;
+	put_member("run", run);
+	put_member("model", history->rules->name);
 	fprintf(file, ",\n\"frames\": %u, \"connections\": %zu, \"requests\": %zu, \"words\": %u, \"lines_told\": %zu",
 		history->capture->frames, history->flows.n, history->requests.n, history->words,
 		history->capture->told.n);
 }
 
-static void put_count(FILE *file, const char *name, struct count count)
+static void put_count(const char *name, struct count count)
 {
 	fprintf(file, ", \"%s\": {\"checked\": %zu, \"of\": %zu}", name, count.done, count.all);
 }
 
-void json_states(FILE *file, size_t failed, size_t crashed, size_t slow, uint64_t seed,
-		 const struct coverage *c)
+void json_states(size_t failed, size_t crashed, size_t slow, uint64_t seed, const struct coverage *c)
 {
+	if (!file)
+		return;
 	fprintf(file, ",\n\"seed\": %" PRIu64 ", \"states\": %zu, \"failed\": %zu, \"crashed\": %zu, \"too_slow\": %zu",
 		seed, c->states, failed, crashed, slow);
 	fprintf(file, ",\n\"coverage\": {\"complete\": %s, \"all\": %s, \"cuts\": %zu, \"shapes\": %zu, \"cuts_looked_at\": %zu",
 		c->complete ? "true" : "false", c->all ? "true" : "false", c->cuts, c->shapes, c->looked_at);
-	put_count(file, "lines", c->lines);
-	put_count(file, "words", c->words);
+	put_count("lines", c->lines);
+	put_count("words", c->words);
 	fprintf(file, ", \"by_chance\": %zu, \"views\": %zu}", c->by_chance, c->views);
 	fputs(",\n\"findings\": [", file);
 	has_findings = true;
 	is_first = true;
 }
 
-static void put_words(FILE *file, const struct model *model, const struct state *state)
+static void put_words(const struct model *model, const struct state *state)
 {
 	const struct history *history = model->history;
 
@@ -122,7 +122,7 @@ static void put_words(FILE *file, const struct model *model, const struct state 
 }
 
 /* Frames of the capture. */
-static void put_frames(FILE *file, const struct explanation *e, const struct model *model)
+static void put_frames(const struct explanation *e, const struct model *model)
 {
 	char *frames;
 	size_t size;
@@ -130,31 +130,37 @@ static void put_frames(FILE *file, const struct explanation *e, const struct mod
 
 	explanation_frames(e, model, text);
 	fclose(text);
-	put_member(file, "lost_frames", frames);
+	put_member("lost_frames", frames);
 	free(frames);
 }
 
-void json_finding(FILE *file, const struct model *model, const struct explanation *e, size_t alike, const char *said,
+void json_finding(const struct model *model, const struct explanation *e, size_t alike, const char *said,
 		  const char *folder)
 {
+	if (!file)
+		return;
 	fprintf(file, "%s\n {\"id\": \"%u.%08x\", \"cut\": %u", is_first ? "" : ",", e->state.frame,
 		(unsigned int)(e->state.hash >> 32), e->state.frame);
 	fprintf(file, ", \"alike\": %zu", alike);
-	put_member(file, "kind", culprit_name(e->culprit));
-	put_member(file, "why", e->why);
-	put_member(file, "checker", said);
-	put_member(file, "folder", folder);
-	put_frames(file, e, model);
-	put_words(file, model, &e->state);
+	put_member("kind", culprit_name(e->culprit));
+	put_member("why", e->why);
+	put_member("checker", said);
+	put_member("folder", folder);
+	put_frames(e, model);
+	put_words(model, &e->state);
 	fputs("}", file);
 	is_first = false;
 }
 
-void json_end(FILE *file, int status)
+void json_end(int status)
 {
-	begun = NULL;
-	close_findings(file);
+	FILE *ended = file;
+
+	if (!file)
+		return;
+	close_findings();
 	fprintf(file, ",\n\"status\": %d}\n", status);
-	if (fclose(file))
+	file = NULL;
+	if (fclose(ended))
 		fail_errno("%s", path_of_file);
 }

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The result for other programs: an object, which is complete only if it has "status". */
+/*
+ * The result for other programs: an object, which is complete only if it has "status".  Without json_begin(), the other
+ * functions do nothing.
+ */
 #ifndef JSON_H
 #define JSON_H
-
-#include <stdio.h>
 
 #include "explain.h"
 #include "sample.h"
 
 /* Begins the file.  If the program fails, it ends it with the error. */
-FILE *json_begin(const char *path);
+void json_begin(const char *path);
 
 /* What was recorded. */
-void json_run(FILE *file, const struct history *history, const char *run);
+void json_run(const struct history *history, const char *run);
 
 /* What was checked.  json_finding() may follow. */
-void json_states(FILE *file, size_t failed, size_t crashed, size_t slow, uint64_t seed,
-		 const struct coverage *coverage);
+void json_states(size_t failed, size_t crashed, size_t slow, uint64_t seed, const struct coverage *coverage);
 
-void json_finding(FILE *file, const struct model *model, const struct explanation *e, size_t alike, const char *said,
+void json_finding(const struct model *model, const struct explanation *e, size_t alike, const char *said,
 		  const char *folder);
 
 /* The exit status. */
-void json_end(FILE *file, int status);
+void json_end(int status);
 
 #endif /* JSON_H */
