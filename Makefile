@@ -19,19 +19,17 @@ WIRESHARK_SRC ?=
 # What the tests need to know.
 export BASE RDMA_CORE DEBUG
 
-include $(or $(wildcard kernel/$(BASE)/base.mk), \
-	$(error BASE=$(BASE) is not there; choose one of: $(notdir $(wildcard kernel/v*))))
+# base_mk FOLDER,VARIABLE,MORE: the base.mk of what VARIABLE chooses; MORE is what may be said besides
+base_mk = $(or $(wildcard $1/$($2)/base.mk), \
+	$(error $2=$($2) is not there; choose one of: $(strip $3 $(notdir $(wildcard $1/v*)))))
+include $(call base_mk,kernel,BASE)
 OWN_RDMA_CORE := $(filter-out host,$(RDMA_CORE))
 ifneq ($(OWN_RDMA_CORE),)
-include $(or $(wildcard rdma-core-provider/$(RDMA_CORE)/base.mk), \
-	$(error RDMA_CORE=$(RDMA_CORE) is not there; choose one of: host $(notdir $(wildcard rdma-core-provider/v*))))
+include $(call base_mk,rdma-core-provider,RDMA_CORE,host)
 endif
-include $(or $(wildcard iproute2/$(IPROUTE2)/base.mk), \
-	$(error IPROUTE2=$(IPROUTE2) is not there; choose one of: $(notdir $(wildcard iproute2/v*))))
-include $(or $(wildcard perftest/$(PERFTEST)/base.mk), \
-	$(error PERFTEST=$(PERFTEST) is not there; choose one of: $(notdir $(wildcard perftest/v*))))
-include $(or $(wildcard wireshark/$(WIRESHARK)/base.mk), \
-	$(error WIRESHARK=$(WIRESHARK) is not there; choose one of: $(notdir $(wildcard wireshark/v*))))
+include $(call base_mk,iproute2,IPROUTE2)
+include $(call base_mk,perftest,PERFTEST)
+include $(call base_mk,wireshark,WIRESHARK)
 
 # Paths from here; one kernel tree serves both builds.
 KERNEL_SERIES := kernel/$(BASE)
@@ -60,15 +58,7 @@ WS_OUT        := build/wireshark
 WS_TREE       := $(WS_OUT)/src
 
 # What `fetch` and the trees start from: a path given by the user, or the archive's file.
-fetch_linux     = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
-fetch_rdma_core = scripts/fetch rdma-core-$(RDMA_CORE) $(RDMA_CORE_TYPE) '$(RDMA_CORE_SUITES)' \
-			$(RDMA_CORE_PACKAGE) '$(RDMA_CORE_FILE)'
-fetch_iproute2  = scripts/fetch iproute2-$(IPROUTE2) $(IPROUTE2_TYPE) '$(IPROUTE2_SUITES)' \
-			$(IPROUTE2_PACKAGE) '$(IPROUTE2_FILE)'
-fetch_perftest  = scripts/fetch perftest-$(PERFTEST) $(PERFTEST_TYPE) '$(PERFTEST_SUITES)' \
-			$(PERFTEST_PACKAGE) '$(PERFTEST_FILE)'
-fetch_wireshark = scripts/fetch wireshark-$(WIRESHARK) $(WIRESHARK_TYPE) '$(WIRESHARK_SUITES)' \
-			$(WIRESHARK_PACKAGE) '$(WIRESHARK_FILE)'
+fetch_linux = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
 
 .PHONY: help
 help:
@@ -93,11 +83,7 @@ fetch: fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest ## fetch the so
 fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark:
 	@scripts/deps check sources
 	@$(if $($(SRC_OF_$@)),:,$($(subst -,_,$@)))
-SRC_OF_fetch-linux     := LINUX_SRC
-SRC_OF_fetch-rdma-core := RDMA_CORE_SRC
-SRC_OF_fetch-iproute2  := IPROUTE2_SRC
-SRC_OF_fetch-perftest  := PERFTEST_SRC
-SRC_OF_fetch-wireshark := WIRESHARK_SRC
+SRC_OF_fetch-linux := LINUX_SRC
 
 # The trees.  Made once; then only `scripts/series apply` changes them, and never against their owner.
 $(KERNEL_TREE)/.git:
@@ -105,25 +91,20 @@ $(KERNEL_TREE)/.git:
 	@source=$(if $(LINUX_SRC),'$(LINUX_SRC)',$$($(fetch_linux))) && \
 		scripts/series init $(KERNEL_TREE) $(KERNEL_SERIES) "$$source" $(LINUX_HAS) $(LINUX_MIB)
 
-$(RDMA_TREE)/.git build/check/$(RDMA_SERIES)/src/.git:
-	@scripts/deps check sources
-	@source=$(if $(RDMA_CORE_SRC),'$(RDMA_CORE_SRC)',$$($(fetch_rdma_core))) && \
-		scripts/series init $(@D) $(RDMA_SERIES) "$$source" $(RDMA_CORE_HAS) $(RDMA_CORE_MIB)
+# program NAME,VARIABLE,TREE,SERIES: how its source is fetched, and the trees that begin with it, to work in and to check
+define program
+SRC_OF_fetch-$1 := $2_SRC
+fetch_$(subst -,_,$1) = scripts/fetch $1-$$($2) $$($2_TYPE) '$$($2_SUITES)' $$($2_PACKAGE) '$$($2_FILE)'
 
-$(IP_TREE)/.git build/check/$(IP_SERIES)/src/.git:
+$3/.git build/check/$4/src/.git:
 	@scripts/deps check sources
-	@source=$(if $(IPROUTE2_SRC),'$(IPROUTE2_SRC)',$$($(fetch_iproute2))) && \
-		scripts/series init $(@D) $(IP_SERIES) "$$source" $(IPROUTE2_HAS) $(IPROUTE2_MIB)
-
-$(PT_TREE)/.git build/check/$(PT_SERIES)/src/.git:
-	@scripts/deps check sources
-	@source=$(if $(PERFTEST_SRC),'$(PERFTEST_SRC)',$$($(fetch_perftest))) && \
-		scripts/series init $(@D) $(PT_SERIES) "$$source" $(PERFTEST_HAS) $(PERFTEST_MIB)
-
-$(WS_TREE)/.git build/check/$(WS_SERIES)/src/.git:
-	@scripts/deps check sources
-	@source=$(if $(WIRESHARK_SRC),'$(WIRESHARK_SRC)',$$($(fetch_wireshark))) && \
-		scripts/series init $(@D) $(WS_SERIES) "$$source" $(WIRESHARK_HAS) $(WIRESHARK_MIB)
+	@source=$$(if $$($2_SRC),'$$($2_SRC)',$$$$($$(fetch_$(subst -,_,$1)))) && \
+		scripts/series init $$(@D) $4 "$$$$source" $$($2_HAS) $$($2_MIB)
+endef
+$(eval $(call program,rdma-core,RDMA_CORE,$(RDMA_TREE),$(RDMA_SERIES)))
+$(eval $(call program,iproute2,IPROUTE2,$(IP_TREE),$(IP_SERIES)))
+$(eval $(call program,perftest,PERFTEST,$(PT_TREE),$(PT_SERIES)))
+$(eval $(call program,wireshark,WIRESHARK,$(WS_TREE),$(WS_SERIES)))
 
 # What a folder holds is built by one `make` at a time; the next one finds it ready.  A base's kernels share a tree.
 LOCKED := @scripts/locked
