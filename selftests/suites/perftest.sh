@@ -149,8 +149,27 @@ has_sent() {
 	esac
 }
 
+# judge_tests: KTAP, a result for each test
+judge_tests() {
+	local name iterations command index=0 n=0 said
+	echo "KTAP version 1"
+	echo "1..$(grep -c . <<<"$tests")"
+	while read -r name iterations command; do
+		[[ -n $name ]] || continue
+		n=$((n + 1))
+		grep "^$(qpn_of "$name") " "$work/requests" >"$work/requests.$name" || true
+		if said=$(has_sent "$name" "$iterations" "$command"); then
+			echo "ok $n $name"
+		else
+			printf '%s\n' "$said" | sed 's/^/# /'
+			echo "not ok $n $name"
+		fi
+		index=$((index + 1))
+	done <<<"$tests"
+}
+
 two_guests_send_what_was_asked_for() {
-	local name iterations command index=0 n=0 failed=0 said first_unit
+	local first_unit
 	run_tests || fail "perftest has failed"
 	requests >"$work/requests"
 	find_payload "$(payload {16..31})" >"$work/found.64"
@@ -158,22 +177,7 @@ two_guests_send_what_was_asked_for() {
 	[[ -s $work/found.64 ]] || fail "the payload is nowhere in the memory"
 	# The first test with a payload is the fourth.
 	first_unit=$(($(head -n 1 "$work/found.64" | cut -d : -f 1) / unit - 3))
-	echo "    KTAP version 1"
-	echo "    1..$(grep -c . <<<"$tests")"
-	while read -r name iterations command; do
-		[[ -n $name ]] || continue
-		n=$((n + 1))
-		grep "^$(qpn_of "$name") " "$work/requests" >"$work/requests.$name" || true
-		if said=$(has_sent "$name" "$iterations" "$command"); then
-			echo "    ok $n $name"
-		else
-			printf '%s\n' "$said" | sed 's/^/    # /'
-			echo "    not ok $n $name"
-			failed=1
-		fi
-		index=$((index + 1))
-	done <<<"$tests"
-	((!failed))
+	nested judge_tests
 }
 
 ##############################################################################
@@ -204,7 +208,7 @@ options_that_do_not_go_together_are_refused() {
 # refusals_in_guest DEVICE [ARG...]: of a device that has neither
 refusals_in_guest() {
 	local said
-	said=$("$root/qemu-scripts/rxe-vm" run --name perftest "${@:2}" -- sh -c "$setup
+	said=$("$root/qemu-scripts/rxe-vm" run --name perftest "${@:2}" -- sh -c "
 		for test in 'write_lat --flush=global' 'write_bw --flush=persistent' 'atomic_lat -A WRITE' 'atomic_bw -A WRITE'; do
 			timeout 60 $bin/ib_\$test -d $1 2>&1
 			echo \"\$test: status \$?\"
@@ -217,7 +221,7 @@ refusals_in_guest() {
 }
 
 a_kernel_without_the_requests_is_refused() {
-	local image=${STOCK_6_1-} said setup=
+	local image=${STOCK_6_1-} said
 	if [[ ! $image ]]; then
 		image=$root/build/v6.1-base/bzImage
 		if [[ ! -e $image ]]; then

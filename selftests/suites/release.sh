@@ -68,7 +68,6 @@ install_lab='apt-get update -qq && apt-get install -y --no-install-recommends'
 runs_the_tarball() {
 	fresh_root "$1"
 	cp "$release"/*.tar.zst "$here_root/root/"
-	# What the tarball itself says has to be installed, when it says so
 	timed "$install_lab $("$root/scripts/deps" debian lab | tr -d ,)"'
 		cd /root && mkdir "a folder" && cd "a folder" && tar xf ../*.tar.zst && cd rxe-mpe-*
 		qemu-scripts/rxe-vm --version

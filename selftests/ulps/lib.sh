@@ -176,8 +176,8 @@ matches() {
 	return 1
 }
 
-# mend_link: after a scenario that failed, whose link may be down still, or whose device may not connect any more
-mend_link() {
+# renew_link: after a scenario that failed, whose link may be down still, or whose device may not connect any more
+renew_link() {
 	tc qdisc del dev eth0 root
 	ip link set eth0 up
 	rdma link delete rxe0
@@ -204,7 +204,7 @@ run_scenarios() {
 			sed 's/^\(# \)\?/# /' "$tally/log"
 			dmesg | tail -n 20 | sed 's/^/# /'
 			clean_up >/dev/null 2>&1
-			mend_link
+			renew_link
 			echo -n "not "
 		else
 			grep '^#' "$tally/log"
