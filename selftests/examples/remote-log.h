@@ -7,7 +7,7 @@
  *	LOG_RECORDS	struct log_record: record 0, its data, up to 7 bytes of pad
  *			struct log_record: record 1, its data, pad
  *			...
- *			the tail points here: nothing from here on counts
+ *			the tail points here; what follows does not count
  *
  * Records are written after the tail, where a crash cannot hurt, and made durable; only then does
  * the tail move past them, in one store of 8 bytes that no crash can tear.  So whatever the tail
