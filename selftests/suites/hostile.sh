@@ -27,7 +27,7 @@ guest() {
 
 wqes() { guest hostile-wqes "${wqes[@]}" "$@"; }
 # For each of its races 600 ms, with LONG=1 six seconds.
-qps() { guest hostile-qps hostile-qps $((times * 600)); }
+qps() { guest hostile-qps hostile-qps --milliseconds $((times * 600)) "$@"; }
 on_demand() { guest hostile-wqes-on-demand "${wqes[@]}" --on-demand "$@"; }
 
 cases=(wqes qps on_demand)

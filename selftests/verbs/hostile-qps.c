@@ -20,12 +20,16 @@
  * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive or the network
  * has room for.
  *
- *	hostile-qps [MILLISECONDS]	how long each case goes on, at least
+ *	hostile-qps [--milliseconds N] [PATTERN...]
+ *
+ *	--milliseconds	how long each case goes on, at least; 500 without it
+ *	PATTERN		only cases whose names match, as in rxe_mpe_conformance
  *
  * Root makes the link, as in rxe_mpe_conformance; then each case goes on as nobody.
  */
 #include <err.h>
 #include <errno.h>
+#include <getopt.h>
 #include <grp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -35,6 +39,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "rxe_mpe_case_runner.h"
 #include "rxe_mpe_responder.h"
 
 #define NOBODY		65534
@@ -1422,14 +1427,19 @@ TEST_F_TIMEOUT(failing, completes_each_datagram_once, PATIENCE)
 
 int main(int argc, char **argv)
 {
-	if (argc > 1)
-		milliseconds = atoi(argv[1]);
-	if (!milliseconds)
-		errx(2, "usage: hostile-qps [MILLISECONDS]");
-	peer_open();
-	if (!rxe_offers_verbs()) {
-		printf("1..0 # SKIP the kernel's rxe offers neither FLUSH nor ATOMIC WRITE\n");
-		return KSFT_SKIP;
+	static const struct option options[] = {
+		{ "milliseconds", required_argument, NULL, 'm' },
+		{ }
+	};
+	struct selection selection = { 0 };
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 'm')
+			milliseconds = atoi(optarg);
+		if (option == '?' || !milliseconds)
+			errx(2, "usage: hostile-qps [--milliseconds N] [PATTERN...]");
 	}
-	return test_harness_run(argc, argv);
+	selection.patterns = argv + optind;
+	run_cases(selection);
 }
