@@ -310,6 +310,20 @@ static void read_run(struct run *run, const struct options *o)
  * What there is
  */
 
+/* The checker may find nothing wrong because the programs failed before they sent it. */
+static void note_verdict(const struct run *run)
+{
+	FILE *file = fopen(xasprintf("%s/verdict", run->folder), "r");
+	char line[256];
+
+	if (!file)
+		return;
+	if (fgets(line, sizeof(line), file) && strncmp(line, "pass", 4))
+		printf("note: the run did not pass (%.*s): only what was sent until then is checked\n",
+		       (int)strcspn(line, "\n"), line);
+	fclose(file);
+}
+
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
@@ -332,6 +346,7 @@ static void count_requests(const struct run *run)
 	       history->words, run->memory->device);
 	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
 	printf("%zu lines that initiators printed\n", run->capture.told.n);
+	note_verdict(run);
 	if (uncovered)
 		printf("note: %" PRIu64 " of the stores are covered by none of these\n", uncovered);
 	if (history->loosely)
@@ -899,7 +914,7 @@ static void report(struct run *run, struct checker *checker, const struct explan
 	       (unsigned int)(e->state.hash >> 32), e->state.frame);
 	explanation_print(e, &run->model, stdout);
 	printf("  The checker: %s\n", said);
-	printf("  Alike: %zu of the %zu states that fail, by what the checker says\n", alike, failed);
+	printf("  Alike: %zu of the %zu states that fail; the checker says the same of them\n", alike, failed);
 	printf("  Kept: %s\n", kept_folder(run, &e->state));
 	json_finding(&run->model, e, alike, said, kept_folder(run, &e->state));
 }

@@ -417,7 +417,7 @@ static void find_culprit(struct explanation *e, const struct model *model)
 	}
 	count_words(e, model, e->lost, &words_lost, &words_all);
 	if (words_lost < words_all)
-		fprintf(why, "Of %s %u of %u words are lost: it is torn.  ", request_text(lost),
+		fprintf(why, "%s has lost %u of its %u words: it is torn.  ", request_text(lost),
 			words_lost, words_all);
 	else
 		fprintf(why, "%s is lost.  ", request_text(lost));

@@ -77,16 +77,16 @@ report() {
 	row "$trips" "round trips per append (4 if each step were waited for)"
 	row "$(lost_words 1)" "words lost to the power cut, of $(lost_words 2) that were not durable yet"
 	echo
-	echo "  packets  (the log itself is made the same way; what was not answered is sent again, in vain)"
+	echo "  packets  (with those that make the empty log, and those that were sent again after the power cut)"
 	cut -d ' ' -f 1 "$folder/packets" | sort -n | uniq -c | while read -r count opcode; do
 		row "$count" "$(opcode_name "$opcode")"
 	done
 	echo
 	echo "The guests ran on QEMU's accelerator $(accelerator append)."
 	echo "An emulator's time is not real time: do not take anything here for a speed."
-	echo "What else a power failure might have left here:"
-	echo "crash-states $(echo "$folder"/*-append) -- CHECKER; Documentation/crash-states.rst has a checker."
-	echo "All that was recorded: $folder"
+	echo "All that was recorded is in $folder"
+	echo "What else might the power failure have left?  $root/Documentation/crash-states.rst shows a CHECKER, for:"
+	echo "  $root/qemu-scripts/crash-states $(echo "$folder"/*-append) -- CHECKER"
 }
 
 check_input

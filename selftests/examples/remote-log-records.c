@@ -75,7 +75,7 @@ void log_check(const char *path, const char *text, __u32 acknowledged)
 	if (tail.records < acknowledged)
 		errx(1, "%u records were acknowledged, only %u are there", acknowledged,
 		     tail.records);
-	printf("%u records, %u bytes: whole, in order, equal to the text; %u acknowledged; behind them: %s\n",
+	printf("%u records, %u bytes: whole, in order, equal to the text; %u acknowledged; after them: %s\n",
 	       tail.records, tail.bytes, acknowledged,
 	       name_leftover((const void *)(records + offset), size - LOG_RECORDS - offset));
 	fclose(lines);

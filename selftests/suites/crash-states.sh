@@ -165,7 +165,7 @@ state_is_drawn() {
 }
 
 no_flush_before_the_tail_is_found() {
-	finds no-flush tail "WRITE psn *words are lost*No FLUSH stands between the two, and ATOMIC WRITE psn"
+	finds no-flush tail "WRITE psn * has lost * words*No FLUSH stands between the two, and ATOMIC WRITE psn"
 }
 # One of 60 records, by as many states as are the default.
 one_missing_flush_is_found() {
@@ -193,6 +193,18 @@ a_limit_gives_no_pass() {
 	crash_states 1 --limit 20 "$work/ring" -- false
 	crash_states 0 --states 0 "$work/ring" -- true
 	says "coverage: complete"
+}
+
+# Programs that failed early may have sent nothing that can be lost.
+a_run_that_failed_is_noted() {
+	local note="note: the run did not pass (fail: the client's command ended with status 1): only what was sent"
+	make_ring right 60
+	printf '%s\n' "fail: the client's command ended with status 1" "exit status 1" >"$work/ring/verdict"
+	crash_states 0 "$work/ring" -- true
+	says "$note"
+	printf '%s\n' pass "exit status 0" >"$work/ring/verdict"
+	crash_states 0 "$work/ring" -- true
+	[[ $said != *"did not pass"* ]] || fail "$said"
 }
 
 # So many checkers run at a time, and the last of 1000 failures ends it: the numbers are the same.
@@ -355,7 +367,7 @@ what_the_target_stored_cannot_be_judged() {
 	mv "$work/end" "$work/ring/server.pmem0"
 	crash_states 1 "$work/ring" -- "$ring"
 	says "1 words were changed by none of these requests"
-	says "Why: Of WRITE psn"
+	says "Why: WRITE psn"
 }
 
 # The NVDIMM's file has no page at all, and yet the requests stored to it.
@@ -387,7 +399,7 @@ the_length_of_a_run_hides_no_mistake() {
 }
 nor_any_other_mistake() {
 	echo "# SEED=$seed"
-	ring_culprit no-flush-once 5000 "words are lost*FLUSH*ATOMIC WRITE psn * is there"
+	ring_culprit no-flush-once 5000 "has lost * words*FLUSH*ATOMIC WRITE psn * is there"
 	ring_culprit short-once 5000 "FLUSH psn * does not hold all that was stored"
 	ring_culprit fetch-add-tail 5000 "a FETCH ADD may pass a FLUSH"
 	ring_culprit early-tail 5000 "No FLUSH stands between the two, and ATOMIC WRITE psn * is there; FLUSH psn *, which covers it, was sent later"
@@ -470,7 +482,7 @@ a_flush_of_another_qp_is_found() {
 	finds other-qp tail "WRITE psn *lost*was sent on QP *a FLUSH speaks for its own QP only"
 }
 a_checksum_left_out_is_found() {
-	finds no-checksum no-checksum "WRITE psn * words are lost: it is torn"
+	finds no-checksum no-checksum "WRITE psn * has lost * words: it is torn"
 }
 a_read_in_place_of_flush_is_found() {
 	finds read tail "READ psn * a READ makes nothing durable" "note: * READs of persistent memory: a READ makes nothing durable"
@@ -689,6 +701,7 @@ cases=(
 	crash_test_runs_the_cases_that_are_named
 	the_length_of_a_run_hides_no_mistake
 	a_limit_gives_no_pass
+	a_run_that_failed_is_noted
 	what_is_suspicious_needs_no_checker
 	each_model_has_its_rules
 	joint_states_of_a_group_are_judged
