@@ -545,17 +545,19 @@ static void *destroy_beside(void *argument)
 {
 	struct rxe_destroy *destroy = argument;
 
-	destroy->error = destroy->mr ? ibv_dereg_mr(destroy->mr) : ibv_destroy_qp(destroy->qp);
+	if (destroy->mr)
+		destroy->error = ibv_dereg_mr(destroy->mr);
+	else if (destroy->mw)
+		destroy->error = ibv_dealloc_mw(destroy->mw);
+	else
+		destroy->error = ibv_destroy_qp(destroy->qp);
 	return NULL;
 }
 
-bool rxe_destroys_within(struct rxe_destroy *destroy, unsigned int ms)
+bool rxe_ends_within(struct rxe_destroy *destroy, unsigned int ms)
 {
 	struct timespec end;
 
-	errno = pthread_create(&destroy->thread, NULL, destroy_beside, destroy);
-	if (errno)
-		err(1, "a thread");
 	ms *= wait_scale();
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += ms / 1000 + (end.tv_nsec + ms % 1000 * 1000000) / 1000000000;
@@ -564,13 +566,22 @@ bool rxe_destroys_within(struct rxe_destroy *destroy, unsigned int ms)
 	return destroy->ended;
 }
 
+bool rxe_destroys_within(struct rxe_destroy *destroy, unsigned int ms)
+{
+	errno = pthread_create(&destroy->thread, NULL, destroy_beside, destroy);
+	if (errno)
+		err(1, "a thread");
+	return rxe_ends_within(destroy, ms);
+}
+
 void rxe_destroyed(struct rxe_destroy *destroy)
 {
 	if (!destroy->ended)
 		pthread_join(destroy->thread, NULL);
 	if (destroy->error) {
 		errno = destroy->error;
-		err(1, "destroying a %s", destroy->mr ? "memory region" : "queue pair");
+		err(1, "destroying a %s", destroy->mr ? "memory region" :
+		    destroy->mw ? "memory window" : "queue pair");
 	}
 }
 

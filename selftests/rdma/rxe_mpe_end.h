@@ -143,12 +143,13 @@ bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms);
 
 /*
- * The destruction of a QP or an MR, in a thread of its own: if the kernel waits for what the case
- * holds, the case can still let go of it.
+ * The destruction of a QP, an MR or an MW, in a thread of its own: if the kernel waits for what the
+ * case holds, the case can still let go of it.
  */
 struct rxe_destroy {
 	struct ibv_qp	*qp;
 	struct ibv_mr	*mr;	/* in place of @qp */
+	struct ibv_mw	*mw;	/* the same */
 	pthread_t	thread;
 	bool		ended;
 	int		error;
@@ -156,6 +157,8 @@ struct rxe_destroy {
 
 /* Begin it.  False: it has not ended within @ms milliseconds (scaled). */
 bool rxe_destroys_within(struct rxe_destroy *destroy, unsigned int ms);
+/* The same of one that has begun and not ended. */
+bool rxe_ends_within(struct rxe_destroy *destroy, unsigned int ms);
 /* The end of it, whenever that is. */
 void rxe_destroyed(struct rxe_destroy *destroy);
 

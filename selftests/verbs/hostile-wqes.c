@@ -484,6 +484,47 @@ TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
 	expect_silence(_metadata, client);
 }
 
+/*
+ * The kernel flushes what was queued when it began: a lap, or some, for it may begin more than once.  Whether the
+ * refiller runs all the time is up to the emulator, so there are some rounds.
+ */
+#define FLUSH_ROUNDS	5
+#define FLUSH_LAPS	16	/* more than the kernel begins */
+
+static unsigned int flush_a_ring_that_is_refilled(struct client *client)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	const long long end = now_ms() + ANSWER_MS * wait_scale();
+	struct send_ring ring;
+	struct refiller refiller = { .ring = &ring };
+	pthread_t thread;
+
+	config.queue = 1 << 16;
+	line_open(client, &client->line, &config);
+	send_ring_open(&ring);
+	if (pthread_create(&thread, NULL, refill, &refiller))
+		errx(1, "no thread");
+	while (!refiller.busy)
+		;
+	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
+	while (refiller.laps < FLUSH_LAPS && now_ms() < end)
+		usleep(1000);
+	refiller.stop = true;
+	pthread_join(thread, NULL);
+	if (ibv_destroy_qp(client->line.qp.qp))
+		err(1, "destroying a queue pair");
+	return refiller.laps;
+}
+
+TEST_F_TIMEOUT(ring, refilled_while_it_is_flushed, 60)
+{
+	int i;
+
+	stay_on_cpu(0);
+	for (i = 0; i < FLUSH_ROUNDS; i++)
+		ASSERT_LT(flush_a_ring_that_is_refilled(&self->client), FLUSH_LAPS);
+}
+
 /* A retry goes through the ring up to the producer index, past what is done. */
 TEST_F_TIMEOUT(ring, retried_with_a_producer_index_out_of_range, 60)
 {

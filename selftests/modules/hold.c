@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Holds a task of the kernel between two instructions, until it is told to let go.  So a test decides a race that is a
+ * few instructions wide: while one task is held, it lets the other one act.
+ *
+ *	insmod hold.ko
+ *	echo "at FUNCTION CALLER..." >/sys/module/hold/parameters/point		where FUNCTION begins, if one of
+ *										these functions has called it
+ *	echo "after FUNCTION CALLER..." >/sys/module/hold/parameters/point	where it has returned to the CALLER
+ *	cat /sys/module/hold/parameters/held		0: nothing came there yet, 1: a task is held, 2: it has gone on
+ *	echo 1 >/sys/module/hold/parameters/release	lets it go on; later ones are not held
+ *	cat /sys/module/hold/parameters/freed		1: what FUNCTION had returned was freed meanwhile
+ *
+ * A compiler may have inlined a CALLER, or made its call a jump. Then also name the caller of the caller.
+ *
+ * The CPU of the task does nothing else meanwhile, so that it is held for ten seconds at most.  `freed` goes by the
+ * bytes that SLUB writes to what is freed: boot with slub_debug=P.
+ */
+#include <linux/delay.h>
+#include <linux/kallsyms.h>
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/poison.h>
+#include <linux/ptrace.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#define MAX_MS		10000
+#define MAX_CALLERS	3
+#define NAME_LEN	128
+
+enum held { NOTHING, HELD, GONE_ON };
+
+static char function[NAME_LEN], callers[MAX_CALLERS][NAME_LEN];
+static unsigned int num_callers;
+static bool after, registered;
+
+static atomic_t held = ATOMIC_INIT(NOTHING);
+module_param_named(held, held.counter, int, 0444);
+MODULE_PARM_DESC(held, "0: nothing came there yet, 1: a task is held, 2: it has gone on");
+
+static bool release;
+module_param(release, bool, 0644);
+MODULE_PARM_DESC(release, "1: let the task go on");
+
+static bool freed;
+module_param(freed, bool, 0444);
+MODULE_PARM_DESC(freed, "what the function had returned was freed while its caller was held");
+
+static bool is_caller(unsigned long address)
+{
+	char name[KSYM_SYMBOL_LEN];
+	unsigned int i;
+
+	sprint_symbol_no_offset(name, address);
+	for (i = 0; i < num_callers; i++)
+		if (!strcmp(name, callers[i]))
+			return true;
+	return false;
+}
+
+/* True: the task was held. */
+static bool hold(unsigned long caller)
+{
+	unsigned int ms;
+
+	if (atomic_read(&held) != NOTHING || !is_caller(caller) ||
+	    atomic_cmpxchg(&held, NOTHING, HELD) != NOTHING)
+		return false;
+	for (ms = 0; ms < MAX_MS && !READ_ONCE(release); ms++)
+		mdelay(1);
+	return true;
+}
+
+static int on_entry(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (hold(regs_get_kernel_stack_nth(regs, 0)))
+		atomic_set(&held, GONE_ON);
+	return 0;
+}
+
+static struct kprobe entry;
+
+/* What FUNCTION returns may be no pointer. */
+static bool is_poisoned(unsigned long address)
+{
+	unsigned char bytes[sizeof(long)];
+
+	return !copy_from_kernel_nofault(bytes, (const void *)address, sizeof(bytes)) &&
+	       !memchr_inv(bytes, POISON_FREE, sizeof(bytes));
+}
+
+static int on_return(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	if (hold((unsigned long)get_kretprobe_retaddr(instance))) {
+		freed = is_poisoned(regs_return_value(regs));
+		atomic_set(&held, GONE_ON);
+	}
+	return 0;
+}
+
+static struct kretprobe exit_of;
+
+static void forget_point(void)
+{
+	if (!registered)
+		return;
+	WRITE_ONCE(release, true);
+	if (after)
+		unregister_kretprobe(&exit_of);
+	else
+		unregister_kprobe(&entry);
+	registered = false;
+}
+
+static int set_point(const char *text, const struct kernel_param *param)
+{
+	char where[8];
+	int words, err;
+
+	forget_point();
+	words = sscanf(text, "%7s %127s %127s %127s %127s", where, function, callers[0], callers[1], callers[2]);
+	after = !strcmp(where, "after");
+	if (words < 3 || (!after && strcmp(where, "at")))
+		return -EINVAL;
+	num_callers = words - 2;
+
+	release = freed = false;
+	atomic_set(&held, NOTHING);
+	entry = (struct kprobe) { .symbol_name = function, .pre_handler = on_entry };
+	exit_of = (struct kretprobe) { .kp.symbol_name = function, .handler = on_return };
+	err = after ? register_kretprobe(&exit_of) : register_kprobe(&entry);
+	registered = !err;
+	return err;
+}
+
+static const struct kernel_param_ops point_ops = { .set = set_point };
+module_param_cb(point, &point_ops, NULL, 0200);
+MODULE_PARM_DESC(point, "at|after FUNCTION CALLER...: where a task is to be held");
+
+static int __init hold_init(void)
+{
+	return 0;
+}
+
+static void __exit hold_exit(void)
+{
+	forget_point();
+}
+
+module_init(hold_init);
+module_exit(hold_exit);
+MODULE_DESCRIPTION("Holds a task of the kernel between two instructions");
+MODULE_LICENSE("GPL");
