@@ -71,7 +71,7 @@ static const char usage[] =
 "It ends with 0 if the state is consistent, with 1 if not.  If it is killed by a\n"
 "signal, runs too long, or ends with another status, the state fails, too.\n"
 "\n"
-"  --serve        CHECKER stays: it reads one line, the cut, from its stdin for each\n"
+"  --serve        CHECKER stays.  It reads one line, the cut, from its stdin for each\n"
 "                 state, looks at $IMAGE anew, and prints the line \"0\" or \"1 WHY\"\n"
 "  --states N     check N states (1000) beyond those that are always checked: at some\n"
 "                 cuts of each shape each request in flight, and each pair, lost and left\n"

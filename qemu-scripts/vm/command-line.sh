@@ -67,7 +67,7 @@ Options of the run:
   --name NAME         part of the name of the run's folder under build/out
   --timeout SECONDS   deadline of the whole run (default 300; with a shell, none)
   --no-capture        no *.pcap: writing them takes time from the guests
-  --stop-server       the server is a daemon: it gets SIGTERM when the client
+  --stop-server       the server is a daemon.  It gets SIGTERM when the client
                       has ended, and its status does not count
   --kill-server       cut the power of the server's guest when the client has ended
                       (`rxe-kill-server [N]` in the client's guest does so at once;
