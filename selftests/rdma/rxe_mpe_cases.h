@@ -58,6 +58,10 @@ extern const struct case_doc *const __start_case_docs[], *const __stop_case_docs
 #else
 #define EXIT_SKIPPED	255
 #define HAS_PASSED()	(_metadata->passed)
+#endif
+
+/* Until 6.12, when it had no is_signed_var() yet, it defined these in every file, too. */
+#ifndef is_signed_var
 #pragma weak __active_test
 #pragma weak __run_test
 #pragma weak __wait_for_test
