@@ -51,6 +51,9 @@ prepare() { :; }
 # For a suite: prints the names of all cases.
 list_cases() { printf '%s\n' "${cases[@]}" "${long_cases[@]}"; }
 
+# sends_legacy_icrc: does the driver of $BASE send FLUSH with the ICRC of Linux 6.2 to 7.3?
+sends_legacy_icrc() { grep -qs '^FLUSH_ICRC *:= legacy$' "$root/kernel/${BASE:-v6.1}/base.mk"; }
+
 # skip_all WHY: for prepare, where no case can run.
 skip_all() {
 	echo "1..0 # SKIP $*"

@@ -10,3 +10,5 @@ LINUX_HAS     := drivers/infiniband/sw/rxe
 LINUX_MIB     := 3000
 # Stock kernels with which the module of `make dkms` has passed the suite ulps.
 DKMS_TESTED   :=
+# The ICRC of a FLUSH that the driver sends, also with all topics: legacy, that of Linux 6.2 to 7.3.
+FLUSH_ICRC    := legacy

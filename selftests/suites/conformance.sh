@@ -5,7 +5,8 @@
 # guest runs those after it.
 #
 #	--kernel IMAGE	another kernel; one without the verbs is skipped
-#	--legacy-icrc, --ipv6, --vlan ID, --mtu BYTES	as for rxe_mpe_conformance
+#	--legacy-icrc, --ipv6, --vlan ID, --mtu BYTES	as for rxe_mpe_conformance; the first is given where the driver of
+#							$BASE needs it
 
 set -euo pipefail
 
@@ -19,6 +20,7 @@ smoke_cases=('verb.*.answered' 'verb.*.duplicate*' 'pmem.*' 'feth.plt_0.*' 'leng
 
 vm_options=(--name conformance --pmem 64M)
 program_options=()
+! sends_legacy_icrc || program_options+=(--legacy-icrc)
 option() {
 	case $1 in
 	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") words=2 ;;

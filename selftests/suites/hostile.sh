@@ -15,6 +15,7 @@ set -euo pipefail
 
 times=$((${LONG:-0} ? 10 : 1))
 wqes=(hostile-wqes --races $((times * 15)))
+! sends_legacy_icrc || wqes+=(--legacy-icrc)
 option() {
 	[[ $1 == --legacy-icrc ]] || return
 	wqes+=("$1")
