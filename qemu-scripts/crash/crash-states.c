@@ -146,6 +146,18 @@ static unsigned int half_of_memory(unsigned int jobs)
 	return mib < 64 ? 64 : mib < UINT32_MAX ? mib : UINT32_MAX;
 }
 
+/* The next run moves the link `latest`, and what is printed shall stay true. */
+static const char *resolved(const char *run)
+{
+	struct stat st;
+	char *path;
+
+	if (lstat(run, &st) || !S_ISLNK(st.st_mode))
+		return run;
+	path = realpath(run, NULL);
+	return path ? path : run;
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -211,7 +223,7 @@ static void parse(struct options *o, int argc, char **argv)
 	/* getopt has eaten a "--" before the folder. */
 	if (optind == argc)
 		fail("name the folder of a run, such as build/out/latest (crash-states --help)");
-	o->run = argv[optind++];
+	o->run = resolved(argv[optind++]);
 	if (optind < argc) {
 		if (strcmp(argv[optind], "--"))
 			fail("'%s': the checker stands behind -- (crash-states --help)", argv[optind]);
@@ -324,6 +336,21 @@ static void note_verdict(const struct run *run)
 	fclose(file);
 }
 
+/* Lines that come when the program ends promise nothing at any earlier cut.  One alone may be meant so. */
+static void note_late_lines(const struct run *run)
+{
+	const struct capture *capture = &run->capture;
+	const struct model *model = &run->model;
+	const struct request *last;
+
+	if (capture->told.n < 2 || model->all_answers < 2)
+		return;
+	last = &run->history.requests.v[model->answer[model->all_answers - 1]];
+	if (capture->told.v[0].frame > last->answer->frame)
+		printf("note: all lines were printed after the last %s had been answered: is the standard output buffered?  Call setvbuf() or fflush(), or no early promise is found\n",
+		       opcode_name(last->packet->opcode));
+}
+
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
@@ -347,6 +374,7 @@ static void count_requests(const struct run *run)
 	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
 	printf("%zu lines that initiators printed\n", run->capture.told.n);
 	note_verdict(run);
+	note_late_lines(run);
 	if (uncovered)
 		printf("note: %" PRIu64 " of the stores are covered by none of these\n", uncovered);
 	if (history->loosely)
@@ -740,8 +768,28 @@ static bool end_where_it_is_enough(struct results *results)
 static void __attribute__((noreturn))
 fail_to_judge(const word_list *unexplained, const char *why, const char *said)
 {
-	fail("this run cannot be judged: %zu words were changed by what no request explains, such as the target's own CPU, and the checker counts on them.  %s: %s",
+	fail("this run cannot be judged: %zu words were changed by what no request explains, such as the target's own CPU, and the checker counts on them.  Let the initiator store them, or the target before rxe-ready or before it listens.  %s: %s",
 	     unexplained->n, why, said);
+}
+
+/*
+ * All was told and answered, and nothing is stored: no checker accepts this that compares the two.  A note only,
+ * because a checker may look at the order of what is stored alone, and a program may remove what it has stored.
+ */
+static void note_if_it_accepts_nothing(struct run *run, struct checker *checker)
+{
+	const struct history *history = &run->history;
+	struct state state = { .frame = run->capture.frames };
+	word_list words = { };
+
+	if (!run->capture.told.n && !run->model.all_answers)
+		return;
+	for (uint32_t w = 0; w < history->words; w++)
+		*list_add(&words) = (struct word_content){ history_offset(history, w), model_value(history, w, START) };
+	model_cut(&run->model, state.frame);
+	if (checker_look_with(checker, &run->model, &state, &words, NULL) == CONSISTENT)
+		puts("note: the checker accepts a memory to which nothing was stored, although everything was told and answered: does it judge at all?  A checker for --serve needs --serve");
+	free(words.v);
 }
 
 /* Is the checker of use, and what the requests explain all that it looks at? */
@@ -772,6 +820,7 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 	}
 	if (unexplained->n && checker_look(checker, &run->model, &state, &said) != CONSISTENT)
 		fail_to_judge(unexplained, "It accepts what the target held at the end, and refuses it without them", said);
+	note_if_it_accepts_nothing(run, checker);
 }
 
 struct check {
@@ -914,7 +963,7 @@ static void report(struct run *run, struct checker *checker, const struct explan
 	       (unsigned int)(e->state.hash >> 32), e->state.frame);
 	explanation_print(e, &run->model, stdout);
 	printf("  The checker: %s\n", said);
-	printf("  Alike: %zu of the %zu states that fail; the checker says the same of them\n", alike, failed);
+	printf("  Alike: %zu of the %zu states that fail; the checker says the same of them, but for numbers\n", alike, failed);
 	printf("  Kept: %s\n", kept_folder(run, &e->state));
 	json_finding(&run->model, e, alike, said, kept_folder(run, &e->state));
 }
@@ -1058,6 +1107,8 @@ static int replay(struct run *run, const struct options *o)
 		return 0;
 	verdict = checker_look(checker, &run->model, &state, &said);
 	printf("The checker: %s\n%s\n", said, verdict == CONSISTENT ? "consistent" : "not consistent");
+	if (verdict == CONSISTENT)
+		note_if_it_accepts_nothing(run, checker);
 	checker_free(checker);
 	return verdict != CONSISTENT;
 }
@@ -1099,8 +1150,9 @@ static int lose(struct run *run, const struct options *o)
 	}
 	if (close(fd))
 		fail_errno("--lose %s", o->lose);
-	printf("the power failure took %zu words of %zu that were not durable yet, of %u stored (seed %" PRIu64 ")\n",
-	       lost, model->open_words, history->words, o->seed);
+	printf("the power failure took %zu words of %zu that were not durable yet, of %u stored%s (seed %" PRIu64 ")\n",
+	       lost, model->open_words, history->words,
+	       model->open_words ? "" : ": all was durable just then, so nothing could be lost", o->seed);
 	free(state.held.v);
 	return 0;
 }

@@ -1535,6 +1535,42 @@ TEST_F(run, many_requests_in_flight_are_few_states)
 	EXPECT_GT(350, taken.n);
 }
 
+static bool take_all(void *arg, struct model *at, const struct state *state, size_t number)
+{
+	(void)arg;
+	(void)at;
+	(void)state;
+	(void)number;
+	return true;
+}
+
+/* No two WRITEs are alike, so a cut that is looked at says nothing of another one. */
+TEST_F(run, too_many_shapes_give_a_weak_coverage)
+{
+	struct sample_options options = { .states = 0, .limit = SIZE_MAX, .seed = 1 };
+	struct coverage coverage;
+	unsigned int cuts[80], n = 0;
+
+	for (unsigned int i = 0; i < 80; i++) {
+		unsigned int length = (8 << i / 4 % 9) + i % 2;	/* 8 to 2048 bytes, and one more */
+
+		write_bytes(i + 1, KEY, i / 2 % 2 ? 4092 : 0, length, i + 1);
+		cuts[n++] = i + 1;
+	}
+	load("spec");
+	sample(&model, cuts, n, &options, take_all, NULL, &coverage);
+	EXPECT_EQ(0, coverage.alike);
+	EXPECT_EQ(true, coverage.weak);
+	EXPECT_EQ(true, coverage.complete);
+	options.each_cut = true;
+	sample(&model, cuts, n, &options, take_all, NULL, &coverage);
+	EXPECT_EQ(false, coverage.weak);
+	/* The first cuts have few shapes. */
+	options.each_cut = false;
+	sample(&model, cuts, 20, &options, take_all, NULL, &coverage);
+	EXPECT_EQ(false, coverage.weak);
+}
+
 /* The checker prints something new at each state of one cut, and always the same at all others. */
 static struct {
 	unsigned int frame;
@@ -1858,6 +1894,29 @@ TEST_F(run, what_came_after_it_makes_the_loss_a_mistake)
 			   "Why: WRITE psn 1 (0x0 to 0x8) is lost.  No persistent FLUSH of its QP that covers it follows, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there.");
 	EXPECT_EXPLANATION("001", WANTS(0, 1) " || " WANTS(8, 1) " || " WANTS(16, 0),
 			   "  FLUSH psn 2 (0x18 to 0x20) stands between the two, and names other memory.");
+}
+
+/* The tail is durable, so it is none of what is needed; a later record's FLUSH covers the store, by chance. */
+TEST_F(run, a_durable_tail_without_its_record_is_the_mistake)
+{
+	write_word(1, 0, 1);
+	atomic_write(2, 1, 1);
+	flush(3, 1, 1);
+	response(3);
+	flush(4, 0, 1);
+	load("spec");
+	EXPECT_EXPLANATION("0", WANTS(0, 1),
+			   "Why: WRITE psn 1 (0x0 to 0x8) is lost.  No FLUSH stands between the two, and ATOMIC WRITE psn 2 (0x8 to 0x10) is there; FLUSH psn 4 (0x0 to 0x8), which covers it, was sent later.");
+}
+
+/* One FLUSH covers both. */
+TEST_F(run, a_tail_that_is_durable_with_its_record_is_none)
+{
+	write_word(1, 0, 1);
+	atomic_write(2, 1, 1);
+	flush(3, 0, 2);
+	load("spec");
+	EXPECT_EXPLANATION("0", WANTS(0, 1), "FLUSH psn 3 (0x0 to 0x10), which covers it, was never answered: until that FLUSH");
 }
 
 /* It reads what has nothing to do with the store. */

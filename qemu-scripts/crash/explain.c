@@ -315,6 +315,31 @@ static uint32_t find_seen_elsewhere(const struct explanation *e, const struct mo
 	return best;
 }
 
+/*
+ * An ATOMIC WRITE after @lost, and before its @flush if there is one, that an earlier FLUSH has made durable:
+ * the failure cannot be without it, so it is none of those that are needed.  Or NEVER.
+ */
+static uint32_t find_durable_before(const struct model *model, const struct request *lost, const struct update *update,
+				    const struct request *flush)
+{
+	const struct history *history = model->history;
+
+	for (uint32_t i = 0; i < history->requests.n; i++) {
+		const struct request *request = &history->requests.v[i];
+		const struct update *stored = &history->updates.v[request->first_update];
+		uint32_t by;
+
+		if (request->packet->opcode != ROCE_RC_ATOMIC_WRITE || !request->updates ||
+		    request->flow != lost->flow || request->psn <= lost->psn || (flush && request->psn > flush->psn) ||
+		    stored->stretch == update->stretch || stored->covered >= update->covered)
+			continue;
+		by = history->flows.v[lost->flow].flush.v[stored->covered - 1];
+		if (answered(&history->requests.v[by], model->frame))
+			return i;
+	}
+	return NEVER;
+}
+
 /* The request just before @lost on its QP, if it is a FLUSH that would have covered the store after it. */
 static uint32_t find_flush_before(const struct model *model, uint32_t lost, uint64_t offset,
 				  uint8_t mask)
@@ -410,11 +435,13 @@ static void find_culprit(struct explanation *e, const struct model *model)
 	lost = &history->requests.v[e->lost];
 	e->seen = find_seen(e, model, lost);
 	elsewhere = find_seen_elsewhere(e, model, lost);
-	seen = e->seen == NEVER ? NULL : &history->requests.v[e->seen];
 	if (update->covered != NEVER) {
 		e->flush = history->flows.v[lost->flow].flush.v[update->covered - 1];
 		flush = &history->requests.v[e->flush];
 	}
+	if (e->seen == NEVER && elsewhere == NEVER)
+		e->seen = find_durable_before(model, lost, update, flush);
+	seen = e->seen == NEVER ? NULL : &history->requests.v[e->seen];
 	count_words(e, model, e->lost, &words_lost, &words_all);
 	if (words_lost < words_all)
 		fprintf(why, "%s has lost %u of its %u words: it is torn.  ", request_text(lost),

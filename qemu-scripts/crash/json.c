@@ -95,8 +95,8 @@ void json_states(size_t failed, size_t crashed, size_t slow, uint64_t seed, cons
 		return;
 	fprintf(file, ",\n\"seed\": %" PRIu64 ", \"states\": %zu, \"failed\": %zu, \"crashed\": %zu, \"too_slow\": %zu",
 		seed, c->states, failed, crashed, slow);
-	fprintf(file, ",\n\"coverage\": {\"complete\": %s, \"all\": %s, \"cuts\": %zu, \"shapes\": %zu, \"cuts_looked_at\": %zu",
-		c->complete ? "true" : "false", c->all ? "true" : "false", c->cuts, c->shapes, c->looked_at);
+	fprintf(file, ",\n\"coverage\": {\"complete\": %s, \"weak\": %s, \"all\": %s, \"cuts\": %zu, \"shapes\": %zu, \"cuts_looked_at\": %zu",
+		c->complete ? "true" : "false", c->weak ? "true" : "false", c->all ? "true" : "false", c->cuts, c->shapes, c->looked_at);
 	put_count("lines", c->lines);
 	put_count("words", c->words);
 	fprintf(file, ", \"by_chance\": %zu, \"views\": %zu}", c->by_chance, c->views);

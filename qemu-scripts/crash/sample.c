@@ -314,6 +314,7 @@ static void choose_cuts(struct sampling *s)
 	free(order);
 	for (size_t i = 0; i < n; i++)
 		s->coverage->looked_at += s->cuts[i].looked_at;
+	s->coverage->weak = !s->coverage->alike && s->coverage->looked_at < n;
 }
 
 /******************************************************************************
@@ -679,8 +680,10 @@ void coverage_print(const struct coverage *c, FILE *file)
 		fprintf(file, "coverage: these are all states of all cuts\n");
 		return;
 	}
+	if (c->weak)
+		fprintf(file, "coverage: weak: run fewer records, make them equal, or raise --states\n");
 	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight%s, lost and left%s\n",
-		c->complete ? "complete" : "NOT COMPLETE",
+		!c->complete ? "NOT COMPLETE" : c->weak ? "complete at these cuts only" : "complete",
 		c->targets > 1 ? ", and all those of each set of targets" : "",
 		c->older ? "; those before the newest 16 as one" : "");
 	if (c->views > 1)

@@ -48,6 +48,7 @@ struct coverage {
 	size_t alike;		/* so many requests make the shape of a cut */
 	size_t looked_at;	/* cuts that have the complete part */
 	bool older;		/* some of them have more requests in flight than are told apart */
+	bool weak;		/* cuts that are not looked at may have other shapes */
 	bool complete;		/* the complete part is */
 	bool all;		/* each state of each cut was tried */
 	struct count lines, words;

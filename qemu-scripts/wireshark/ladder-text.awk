@@ -31,7 +31,10 @@ NR == 1 {
 
 $1 < first || $1 > last { next }
 
+drawn_last && $1 > drawn_last + 1 { printf "%5s\n", "..." }
+
 {
+	drawn_last = $1
 	text = $5 "  psn " $6 ($7 == "" ? "" : "  " $7)
 	if (ends > 2)
 		drawn = among($3, $4) "  " text

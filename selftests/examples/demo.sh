@@ -75,7 +75,11 @@ report() {
 	row "$(acknowledged)" "records acknowledged, and found again after the power cut"
 	row "$(head -n "$(acknowledged)" "$text" | wc -c)" "bytes of text in them"
 	row "$trips" "round trips per append (4 if each step were waited for)"
-	row "$(lost_words 1)" "words lost to the power cut, of $(lost_words 2) that were not durable yet"
+	if (($(lost_words 2))); then
+		row "$(lost_words 1)" "words lost to the power cut, of $(lost_words 2) that were not durable yet"
+	else
+		row "$(lost_words 3)" "words stored, all of them durable when the power failed, so that it took none"
+	fi
 	echo
 	echo "  packets  (with those that make the empty log, and those that were sent again after the power cut)"
 	cut -d ' ' -f 1 "$folder/packets" | sort -n | uniq -c | while read -r count opcode; do

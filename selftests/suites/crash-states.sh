@@ -195,6 +195,46 @@ a_limit_gives_no_pass() {
 	says "coverage: complete"
 }
 
+# Such as one for --serve, which finds its stdin at its end.
+a_checker_that_accepts_nothing_stored_is_noted() {
+	local note="note: the checker accepts a memory to which nothing was stored, although everything was told and answered" id
+	make_ring no-flush-once 60
+	crash_states 1 "$work/ring" -- "$ring"
+	[[ $said != *"$note"* ]] || fail "the checker judges"
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said" | head -n 1)
+	crash_states 0 "$work/ring" -- "$ring" --serve
+	says "$note: does it judge at all?  A checker for --serve needs --serve"
+	crash_states 0 --replay "$id" "$work/ring" -- "$ring" --serve
+	says "$note"
+	crash_states 1 --serve "$work/ring" -- "$ring" --serve
+	[[ $said != *"$note"* ]] || fail "the checker that stays judges"
+	crash_states 1 --serve --replay "$id" "$work/ring" -- "$ring" --serve
+	make_ring copies 60
+	crash_states 0 "$work/ring" -- "$ring"
+	[[ $said != *"$note"* ]] || fail "the checker of the group judges"
+	crash_states 0 "$work/ring" -- true
+	says "$note"
+}
+
+lines_that_come_only_at_the_end_are_noted() {
+	make_ring buffered 60
+	crash_states 0 "$work/ring"
+	says "note: all lines were printed after the last FLUSH had been answered: is the standard output buffered?"
+	make_ring buffered 1
+	crash_states 0 "$work/ring"
+	[[ $said != *buffered* ]] || fail "a program may print one line at its end"
+}
+
+# The next run moves the link.
+the_kept_folder_is_no_link() {
+	make_ring no-flush-once 60
+	ln -sfn ring "$work/latest"
+	crash_states 1 "$work/latest" -- "$ring"
+	says "Kept: $work/ring/crash-states/"
+	says "; the checker says the same of them, but for numbers"
+	[[ $said != *"$work/latest/crash-states"* ]] || fail "it names the link"
+}
+
 # Programs that failed early may have sent nothing that can be lost.
 a_run_that_failed_is_noted() {
 	local note="note: the run did not pass (fail: the client's command ended with status 1): only what was sent"
@@ -578,6 +618,7 @@ what_was_printed_is_told() {
 	(($(sed -n 's/^\(x*\)$/\1/p' "$run/client.stdout" | wc -c) == 3001)) || fail "not all of the long line"
 	crash_states 0 "$run" -- sh -c "$checker" sh '^record [0-9]* is durable$'
 	says "13 lines that initiators printed"
+	[[ $said != *"is the standard output buffered"* ]] || fail "it is not"
 	crash_states 1 "$run" -- sh -c "$checker" sh durable
 	says "records were promised, the tail is"
 	says "Kept:"
@@ -702,6 +743,9 @@ cases=(
 	the_length_of_a_run_hides_no_mistake
 	a_limit_gives_no_pass
 	a_run_that_failed_is_noted
+	a_checker_that_accepts_nothing_stored_is_noted
+	lines_that_come_only_at_the_end_are_noted
+	the_kept_folder_is_no_link
 	what_is_suspicious_needs_no_checker
 	each_model_has_its_rules
 	joint_states_of_a_group_are_judged

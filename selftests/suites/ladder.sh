@@ -239,6 +239,15 @@ a_power_cut_is_shown() {
 	drawn=$(ladder --cut 2 --lost-file "$work/lost" "$work/run")
 	shows '|-- FLUSH .*>|  GONE: lost with the power' '|-- ATOMIC WRITE .*>|$'
 	[[ $(ladder --tail 1 --cut 2 "$work/run" | grep -c '|-- ') == 1 ]]
+	# What is lost is shown, even before the tail.
+	drawn=$(ladder --tail 1 --cut 2 --lost 1 "$work/run")
+	shows '|-- FLUSH .*GONE: lost with the power' '|-- ATOMIC WRITE .*>|$'
+	! grep -F ... <<<"$drawn" || fail "nothing is left out"
+	{ known $flush; known $flush_region; known $atomic_write; } | capture "$work/run/client.pcap"
+	cp "$work/run/client.pcap" "$work/run/server.pcap"
+	drawn=$(ladder --tail 1 --cut 3 --lost 1 "$work/run")
+	echo "$drawn"
+	shows '^ *1 .*GONE: lost with the power' '^  \.\.\.$' '^ *3 .*|-- ATOMIC WRITE .*>|$'
 	# It may fail before the first packet.
 	[[ $(ladder --tail 1 --cut 0 "$work/run" | sed 1d) == *"the power fails X" ]]
 }
@@ -298,7 +307,7 @@ wrong_usage_is_explained() {
 		said=$(ladder $arguments 2>&1) || status=$?
 		[[ $status == 2 && $said == "ladder: error: $message"* ]] || fail "ladder $arguments: $status, $said"
 	done <<-END
-		|name one folder of a run, or one capture
+		a b|name one folder of a run, or one capture
 		--frob x|unknown option --frob
 		--packets x y|--packets x: say for example 12-40
 		/no/such|/no/such: no such folder or capture
@@ -306,6 +315,18 @@ wrong_usage_is_explained() {
 		$work/text|tshark cannot read $work/text
 		$work/no-rc|$work/no-rc: no RC packets in there
 	END
+}
+
+the_newest_run_is_drawn_if_none_is_named() {
+	local said
+	said=$(RXE_OUT=$work/none ladder 2>&1) && fail "it draws what is not there: $said"
+	[[ $said == "ladder: error: $work/none/latest: no such folder or capture; each run of rxe-vm makes one in $work/none" ]] ||
+		fail "$said"
+	run_folder
+	{ known $flush; answer $response; } | tee >(capture "$work/run/client.pcap") | capture "$work/run/server.pcap"
+	ln -s run "$work/latest"
+	drawn=$(RXE_OUT=$work ladder)
+	shows '|-- FLUSH .*>|$' 'READ RESPONSE'
 }
 
 the_loss_of_a_response_is_seen_and_healed() {
@@ -349,6 +370,7 @@ cases=(
 	half_a_frame_is_left_out
 	packets_are_chosen_by_number
 	wrong_usage_is_explained
+	the_newest_run_is_drawn_if_none_is_named
 	the_loss_of_a_response_is_seen_and_healed
 )
 long_cases=(the_patch_for_wireshark_agrees_on_a_conformance_run)
