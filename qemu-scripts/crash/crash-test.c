@@ -1550,6 +1550,9 @@ TEST_F(run, too_many_shapes_give_a_weak_coverage)
 	struct sample_options options = { .states = 0, .limit = SIZE_MAX, .seed = 1 };
 	struct coverage coverage;
 	unsigned int cuts[80], n = 0;
+	char *text;
+	size_t size;
+	FILE *file;
 
 	for (unsigned int i = 0; i < 80; i++) {
 		unsigned int length = (8 << i / 4 % 9) + i % 2;	/* 8 to 2048 bytes, and one more */
@@ -1562,6 +1565,12 @@ TEST_F(run, too_many_shapes_give_a_weak_coverage)
 	EXPECT_EQ(0, coverage.alike);
 	EXPECT_EQ(true, coverage.weak);
 	EXPECT_EQ(true, coverage.complete);
+	file = open_memstream(&text, &size);
+	coverage_print(&coverage, file);
+	fclose(file);
+	EXPECT_NE(NULL, strstr(text, "coverage: weak: ")) TH_LOG("%s", text);
+	EXPECT_NE(NULL, strstr(text, "coverage: complete at these cuts only: ")) TH_LOG("%s", text);
+	free(text);
 	options.each_cut = true;
 	sample(&model, cuts, n, &options, take_all, NULL, &coverage);
 	EXPECT_EQ(false, coverage.weak);

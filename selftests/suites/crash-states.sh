@@ -399,6 +399,7 @@ what_the_target_stored_cannot_be_judged() {
 	crash_states 2 "$work/ring" -- sh -c 'grep -q abcd "$IMAGE"'
 	says "this run cannot be judged: 1 words were changed by what no request explains"
 	says "It accepts what the target held at the end, and refuses it without them"
+	says "Let the initiator store them, or the target before rxe-ready or before it listens"
 	# Only as long as less than all has come.
 	crash_states 2 "$work/ring" -- sh -c "[ \$CUT = $((60 * 8)) ] || grep -q abcd \"\$IMAGE\""
 	says "Each state that fails is consistent with what they held at the end, and not without it"
@@ -728,6 +729,17 @@ a_power_cut_loses() {
 	cmp "$work/again" "$nvdimm" || fail "not the same again"
 }
 
+# All of a run that has come to its end.
+a_power_cut_that_finds_all_durable_says_so() {
+	make_ring right 60
+	cp "$work/ring/server.pmem0.start" "$work/nvdimm"
+	crash_states 0 --lose "$work/nvdimm" "$work/ring"
+	says "the power failure took 0 words of 0 that were not durable yet, of 257 stored: all was durable just then"
+	make_ring no-flush-once 60
+	crash_states 0 --lose "$work/nvdimm" "$work/ring"
+	says " words of 8 that were not durable yet, of 257 stored (seed 1)"
+}
+
 a_lossy_power_cut_wants_an_nvdimm_that_stays() {
 	local said
 	said=$("$root/qemu-scripts/rxe-vm" pair --kill-server=lose --server-pmem 64M --server true --client true 2>&1) &&
@@ -767,6 +779,7 @@ cases=(
 	what_two_hosts_recorded_is_followed
 	a_lossy_link_is_followed
 	a_power_cut_loses
+	a_power_cut_that_finds_all_durable_says_so
 )
 # Recordings of each mistake, and what takes minutes.
 long_cases=(
