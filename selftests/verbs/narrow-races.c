@@ -325,7 +325,23 @@ TEST_F_TIMEOUT(held, window_bound_amid_a_deregistration, PATIENCE)
 	rxe_destroyed(&destroy);
 }
 
-/* A request has found the window, and is to take a reference when the window is deallocated. */
+static void *post_local_inv(void *arg)
+{
+	FIXTURE_DATA(held) *self = arg;
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(self->pair[0].qp);
+
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_local_inv(qpx, self->rkey);
+	if (ibv_wr_complete(qpx))
+		errx(1, "posting an invalidation");
+	return NULL;
+}
+
+/*
+ * A request has found the window, and is to take a reference when the window is deallocated.  It is a local one: a packet
+ * would first look up its QP.
+ */
 TEST_F_TIMEOUT(held, window_deallocated_amid_its_lookup, PATIENCE)
 {
 	struct ibv_mw *mw = rxe_bind_mw(&self->end, &self->pair[0], self->mr, 2, (__u64)self->mr->addr, PAGE,
@@ -333,9 +349,8 @@ TEST_F_TIMEOUT(held, window_deallocated_amid_its_lookup, PATIENCE)
 	struct rxe_destroy dealloc = { .mw = mw };
 
 	self->rkey = mw->rkey;
-	rxe_post_recv(&self->pair[0], self->mr, (__u64)self->mr->addr + PIECE, PIECE);
 	HOLD("after xa_load rxe_pool_get_index rxe_invalidate_mw");
-	start_posting(self, post_send_with_inv);
+	start_posting(self, post_local_inv);
 	expect_held(_metadata);
 	/* It may wait for the lookup. */
 	rxe_destroys_within(&dealloc, WAIT_MS);
