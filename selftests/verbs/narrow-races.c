@@ -339,8 +339,8 @@ static void *post_local_inv(void *arg)
 }
 
 /*
- * A request has found the window, and is to take a reference when the window is deallocated.  It is a local one: a packet
- * would first look up its QP.
+ * A request has found the window, and is to take a reference when the window is deallocated.  The request is a local
+ * one, because a packet would first look up its QP.
  */
 TEST_F_TIMEOUT(held, window_deallocated_amid_its_lookup, PATIENCE)
 {
