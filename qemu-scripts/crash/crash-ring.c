@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ring of ring.h for the suite of crash-states:
- *
- * It makes synthetic captures; no guest runs.
+ * The ring of ring.h for the suite of crash-states.  It makes synthetic captures; no guest runs.
  *
  *	crash-ring FOLDER MODE RECORDS	makes a run
  *	crash-ring FOLDER buffered RECORDS	the same, right, but all lines are printed at the end

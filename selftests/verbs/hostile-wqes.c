@@ -410,7 +410,8 @@ TEST_F_TIMEOUT(late, wqe, PATIENCE)
 #define WQE_DONE	3	/* wqe_state_done, of what the completer has only to take */
 
 struct refiller {
-	const struct send_ring *ring;
+	struct send_ring ring;
+	pthread_t thread;
 	long long end;		/* in now_ms(), when it stops by itself; 0: never */
 	atomic_bool busy, stop, over;
 	atomic_bool late;	/* the consumer has found nothing, and stopped */
@@ -430,7 +431,7 @@ static void stay_on_cpu(int cpu)
 static void *refill(void *arg)
 {
 	struct refiller *refiller = arg;
-	volatile struct rxe_queue_buf *queue = refiller->ring->queue;
+	volatile struct rxe_queue_buf *queue = refiller->ring.queue;
 	__u32 last = 0, consumer;
 
 	stay_on_cpu(1);
@@ -438,7 +439,7 @@ static void *refill(void *arg)
 		consumer = queue->consumer_index;
 		if (consumer == queue->producer_index)
 			refiller->late = true;
-		queue->producer_index = (consumer - 1) & refiller->ring->index_mask;
+		queue->producer_index = (consumer - 1) & refiller->ring.index_mask;
 		refiller->laps += consumer < last;
 		last = consumer;
 		refiller->busy = true;
@@ -447,34 +448,58 @@ static void *refill(void *arg)
 	return NULL;
 }
 
+/* A line whose ring is so large that it is refilled in time even if an emulator stops this CPU for a while. */
+static void open_large_ring(struct client *client, struct refiller *refiller)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+
+	config.queue = 1 << 16;
+	line_open(client, &client->line, &config);
+	send_ring_open(&refiller->ring);
+}
+
+static void start_refiller(struct refiller *refiller)
+{
+	if (pthread_create(&refiller->thread, NULL, refill, refiller))
+		errx(1, "no thread");
+	while (!refiller->busy)
+		;
+}
+
+static void stop_refiller(struct refiller *refiller)
+{
+	refiller->stop = true;
+	pthread_join(refiller->thread, NULL);
+}
+
+/* The ring is full of what is done, behind a READ: the response to it lets the completer begin. */
+static struct packet refill_with_what_is_done(struct __test_metadata *_metadata, struct client *client,
+					      struct refiller *refiller)
+{
+	const struct send_ring *ring = &refiller->ring;
+	struct packet rq;
+	__u32 i;
+
+	stay_on_cpu(0);
+	open_large_ring(client, refiller);
+	rq = post_and_expect(_metadata, client, wr_read());
+	rxe_modify_qp(&client->line.qp, IBV_QPS_SQD);
+	for (i = 0; i <= ring->index_mask; i++)
+		*send_ring_slot(ring, i) = (struct rxe_send_wqe) { .state = WQE_DONE };
+	start_refiller(refiller);
+	return response(client, &rq);
+}
+
 /*
  * In SQD nothing is begun, so that all WQEs stay as they are.  A kernel that takes them until there is none comes
  * back from the response that makes it begin when the refiller was stopped for long, by an emulator, or never.
  */
 TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
 {
-	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct client *client = &self->client;
-	struct send_ring ring;
-	struct refiller refiller = { .ring = &ring };
-	pthread_t thread;
-	struct packet rq, answer;
-	__u32 i;
+	struct refiller refiller = { };
+	struct packet answer = refill_with_what_is_done(_metadata, client, &refiller);
 
-	stay_on_cpu(0);
-	/* So large that it is refilled in time even if an emulator stops this CPU for a while. */
-	config.queue = 1 << 16;
-	line_open(client, &client->line, &config);
-	send_ring_open(&ring);
-	rq = post_and_expect(_metadata, client, wr_read());
-	rxe_modify_qp(&client->line.qp, IBV_QPS_SQD);
-	for (i = 0; i <= ring.index_mask; i++)
-		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { .state = WQE_DONE };
-	if (pthread_create(&thread, NULL, refill, &refiller))
-		errx(1, "no thread");
-	while (!refiller.busy)
-		;
-	answer = response(client, &rq);
 	peer_send(&answer);
 	EXPECT_LT(refiller.laps, 100);
 	/* It goes on by itself, unless an emulator has stopped the refiller for too long. */
@@ -482,35 +507,17 @@ TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
 		if (atomic_exchange(&refiller.late, false))
 			peer_send(&answer);
 	expect_silence(_metadata, client);
-	refiller.stop = true;
-	pthread_join(thread, NULL);
+	stop_refiller(&refiller);
 	expect_silence(_metadata, client);
 }
 
 /* The same, and the QP is reset meanwhile, which waits for what the completer does. */
 TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 {
-	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct client *client = &self->client;
-	struct send_ring ring;
-	struct refiller refiller = { .ring = &ring, .end = now_ms() + REFILL_MS * wait_scale() };
-	pthread_t thread;
-	struct packet rq, answer;
-	__u32 i;
+	struct refiller refiller = { .end = now_ms() + REFILL_MS * wait_scale() };
+	struct packet answer = refill_with_what_is_done(_metadata, client, &refiller);
 
-	stay_on_cpu(0);
-	config.queue = 1 << 16;
-	line_open(client, &client->line, &config);
-	send_ring_open(&ring);
-	rq = post_and_expect(_metadata, client, wr_read());
-	rxe_modify_qp(&client->line.qp, IBV_QPS_SQD);
-	for (i = 0; i <= ring.index_mask; i++)
-		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { .state = WQE_DONE };
-	if (pthread_create(&thread, NULL, refill, &refiller))
-		errx(1, "no thread");
-	while (!refiller.busy)
-		;
-	answer = response(client, &rq);
 	peer_send(&answer);
 	while (!refiller.laps && !refiller.over)
 		;
@@ -520,8 +527,7 @@ TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 	EXPECT_FALSE(refiller.over) {
 		TH_LOG("ibv_modify_qp() has waited for the refiller");
 	}
-	refiller.stop = true;
-	pthread_join(thread, NULL);
+	stop_refiller(&refiller);
 }
 
 /*
@@ -532,27 +538,18 @@ TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 
 static bool is_modified_amid_the_flush(struct client *client)
 {
-	struct rxe_qp_config config = RXE_QP_DEFAULT;
-	struct send_ring ring;
-	struct refiller refiller = { .ring = &ring, .end = now_ms() + REFILL_MS * wait_scale() };
-	pthread_t thread;
+	struct refiller refiller = { .end = now_ms() + REFILL_MS * wait_scale() };
 	bool amid;
 
-	config.queue = 1 << 16;
-	line_open(client, &client->line, &config);
-	send_ring_open(&ring);
-	if (pthread_create(&thread, NULL, refill, &refiller))
-		errx(1, "no thread");
-	while (!refiller.busy)
-		;
+	open_large_ring(client, &refiller);
+	start_refiller(&refiller);
 	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
 	/* The flush has begun, and may not have ended. */
-	while (!*(volatile __u32 *)&ring.queue->consumer_index && !refiller.over)
+	while (!*(volatile __u32 *)&refiller.ring.queue->consumer_index && !refiller.over)
 		;
 	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
 	amid = !refiller.over;
-	refiller.stop = true;
-	pthread_join(thread, NULL);
+	stop_refiller(&refiller);
 	if (ibv_destroy_qp(client->line.qp.qp))
 		err(1, "destroying a queue pair");
 	return amid;
