@@ -161,6 +161,7 @@ broken_suites_are_failures() {
 		[[ $(tail -n 1 "$work/stdout") == "$want" ]] || fail "not: $want"
 		[[ $status == 0 && $want == *" 0 failed, "* || $status == 1 && $want != *" 0 failed, "* ]] ||
 			fail "status $status"
+		[[ $want == *" 0 failed, "* ]] || tail -n 2 "$work/stdout" | grep -q '^# suite: ' || fail "the end does not say what failed"
 	done <<-'END'
 		1 passed, 0 failed, 0 skipped|echo 1..1; echo ok 1 fine
 		0 passed, 1 failed, 0 skipped|true
