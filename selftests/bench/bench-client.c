@@ -27,6 +27,7 @@
  *
  * Prints raw samples, one line of JSON for each case, and then one for each batch.
  */
+#include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
@@ -58,6 +59,12 @@
  *	S  SEND to a daemon that sleeps; it makes the record durable, then the pointer, and
  *	   answers by SEND
  *	L  SEND to one that polls
+ *	I  WRITE_WITH_IMM of the record; to the daemon, the immediate says which it is
+ *	N  SEND of the record; the daemon stores it in the log
+ *	X  WRITE of the pointer with a fence: the client sends it when the READ before it is done
+ *
+ * "further" are other ways to append records of the smallest size, and the same ways with several
+ * in flight; in "polling" the client polls for its completions.
  */
 static const struct method {
 	const char *set, *name, *title, *steps;
@@ -69,6 +76,19 @@ static const struct method {
 	{ "append", "c", "WRITE; FLUSH; ATOMIC WRITE pointer; FLUSH", "W F A T", 1 },
 	{ "append", "d", "WRITE, FLUSH, ATOMIC WRITE pointer, FLUSH", "WFAT", 1 },
 	{ "append", "e", "d, five in flight", "WFAT", 5 },
+	{ "further", "w", "a, but WRITE_WITH_IMM in place of WRITE, SEND", "I", 1 },
+	{ "further", "s", "a, but SEND of the record", "N", 1 },
+	{ "further", "r", "WRITE of a record with a checksum, READ; no pointer", "WR", 1 },
+	{ "further", "k", "WRITE of a record with a checksum, FLUSH; no pointer", "WF", 1 },
+	{ "further", "b-fence", "b in one post, with a fence", "WRXQ", 1 },
+	{ "polling", "a", "a; the client polls", "WS", 1 },
+	{ "polling", "p", "p; the client polls", "WL", 1 },
+	{ "polling", "b", "b; the client polls", "WR PQ", 1 },
+	{ "polling", "c", "c; the client polls", "W F A T", 1 },
+	{ "polling", "d", "d; the client polls", "WFAT", 1 },
+	{ "further", "a-5", "a, five in flight", "WS", 5 },
+	{ "further", "p-5", "p, five in flight", "WL", 5 },
+	{ "further", "b-5", "b, five in flight", "WR PQ", 5 },
 	{ "latency", "write", "WRITE", "W", 1 },
 	{ "latency", "read", "READ", "R", 1 },
 	{ "latency", "flush", "FLUSH", "F", 1 },
@@ -88,13 +108,18 @@ struct condition {
 	__u32 of[NR_KNOBS];
 };
 
-/* One client of a case, which waits for one step before it takes the next. */
+#define MAX_IN_FLIGHT	8	/* a power of 2 */
+
+/* One client of a case.  It waits for one step of an append before it takes the next. */
 struct connection {
 	struct ibv_qp_ex *qp;
 	struct bench_told target;
-	/* In this batch. */
-	const char *steps;	/* what is left of an append that takes several */
-	unsigned int posted, done;
+	/* In this batch: appends that have begun, and posts, which are done in their order. */
+	unsigned int begun, done, posts, posts_done;
+	struct post {
+		unsigned int append;
+		const char *left;	/* the steps after it */
+	} in_flight[MAX_IN_FLIGHT];
 };
 
 struct bench_case {
@@ -189,21 +214,26 @@ static void ask(struct client *me, const struct bench_ask *ask, struct bench_tol
 		errx(1, "the target is gone");
 }
 
-static void connect_client(struct client *me, __u64 region, struct connection *connection)
+static void connect_client(struct client *me, const struct bench_case *it,
+			   struct connection *connection)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RC,
 		.send_cq = me->end.cq,
 		.recv_cq = me->end.cq,
 		.pd = me->end.pd,
-		.cap = { .max_send_wr = SEND_QUEUE, .max_recv_wr = 1, .max_send_sge = 1,
-			 .max_recv_sge = 1 },
+		.cap = { .max_send_wr = SEND_QUEUE, .max_recv_wr = MAX_IN_FLIGHT,
+			 .max_send_sge = 2, .max_recv_sge = 1 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE |
-				  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_FLUSH |
-				  IBV_QP_EX_WITH_ATOMIC_WRITE,
+				  IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+				  IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
 	};
-	struct bench_ask connect = { .what = BENCH_CONNECT, .size = region };
+	struct bench_ask connect = {
+		.what = BENCH_CONNECT,
+		.size = it->region,
+		.message = strchr(it->method->steps, 'N') ? it->size : 0,
+	};
 	struct ibv_qp *qp = ibv_create_qp_ex(me->end.context, &attr);
 
 	if (!qp && errno == EOPNOTSUPP)
@@ -214,7 +244,7 @@ static void connect_client(struct client *me, __u64 region, struct connection *c
 	connect.address = end_address(&me->end, qp);
 	ask(me, &connect, &connection->target);
 	if (connection->target.error)
-		errx(1, "the target cannot register %llu bytes: %s", region,
+		errx(1, "the target cannot register %llu bytes: %s", it->region,
 		     strerror(connection->target.error));
 	end_connect_qp(&me->end, qp, 0, &connection->target.address);
 }
@@ -243,7 +273,7 @@ static void add_case(struct client *me, const struct method *method, unsigned in
 	if (!it->connections)
 		err(1, "memory");
 	for (i = 0; i < it->clients; i++)
-		connect_client(me, it->region, &it->connections[i]);
+		connect_client(me, it, &it->connections[i]);
 }
 
 static void add_append(struct client *me, __u64 size, const void *method)
@@ -281,11 +311,14 @@ static void add_cases(struct client *me, const char *sizes, const char *regions,
 
 	for (method = methods; method < methods + ARRAY_SIZE(methods); method++) {
 		bool of_sizes = is_of(method, "append");
+		bool further = is_of(method, "further") || is_of(method, "polling");
 
-		if (only && !(of_sizes && has_word(only, method->name)))
+		if (only && !((of_sizes || further) && has_word(only, method->name)))
 			continue;
 		if (of_sizes)
 			each_number(me, sizes, add_append, method);
+		else if (further)
+			add_append(me, size, method);
 		else if (is_of(method, "region"))
 			each_number(me, regions, add_region, method);
 		else
@@ -313,11 +346,10 @@ static __u64 log_place(const struct bench_case *it, unsigned int n)
 
 static __u64 record_place(const struct bench_case *it, unsigned int n)
 {
-	return log_place(it, n) + BENCH_RECORDS + (__u64)(n / it->clients) * it->size;
+	return bench_record(n % it->clients, it->batch, it->size, n / it->clients);
 }
 
-static void send_message(const struct client *me, const struct bench_case *it,
-			 struct ibv_qp_ex *qp, unsigned int n)
+static void post_receive(const struct client *me, struct ibv_qp_ex *qp)
 {
 	struct memory *memory = me->memory;
 	struct ibv_sge sge = {
@@ -329,6 +361,19 @@ static void send_message(const struct client *me, const struct bench_case *it,
 
 	if (ibv_post_recv(&qp->qp_base, &wr, &bad))
 		errx(1, "ibv_post_recv");
+}
+
+/* With the record or without it */
+static void send_message(const struct client *me, const struct bench_case *it,
+			 struct ibv_qp_ex *qp, unsigned int n, bool with_record)
+{
+	struct memory *memory = me->memory;
+	struct ibv_sge parts[] = {
+		{ (uintptr_t)&memory->messages[n], sizeof(memory->messages[n]), me->mr->lkey },
+		{ (uintptr_t)record(me, it, n), it->size, me->mr->lkey },
+	};
+
+	post_receive(me, qp);
 	memory->messages[n] = (struct bench_message){
 		.record = record_place(it, n),
 		.size = it->size,
@@ -336,8 +381,7 @@ static void send_message(const struct client *me, const struct bench_case *it,
 		.number = memory->pointers[n],
 	};
 	ibv_wr_send(qp);
-	ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)&memory->messages[n],
-		       sizeof(memory->messages[n]));
+	ibv_wr_set_sge_list(qp, with_record ? 2 : 1, parts);
 }
 
 static void post_request(const struct client *me, const struct bench_case *it, char request,
@@ -359,6 +403,9 @@ static void post_request(const struct client *me, const struct bench_case *it, c
 		ibv_wr_rdma_read(qp, rkey, where + it->size - 8);
 		ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)&memory->read, 8);
 		break;
+	case 'X':
+		qp->wr_flags |= IBV_SEND_FENCE;
+		/* fallthrough */
 	case 'P':
 		ibv_wr_rdma_write(qp, rkey, pointer);
 		ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)&memory->pointers[n], 8);
@@ -381,35 +428,55 @@ static void post_request(const struct client *me, const struct bench_case *it, c
 		break;
 	case 'S':
 	case 'L':
-		send_message(me, it, qp, n);
+		send_message(me, it, qp, n, false);
+		break;
+	case 'N':
+		send_message(me, it, qp, n, true);
+		break;
+	case 'I':
+		post_receive(me, qp);
+		ibv_wr_rdma_write_imm(qp, rkey, where, htonl(n));
+		ibv_wr_set_sge(qp, me->mr->lkey, (uintptr_t)record(me, it, n), it->size);
 		break;
 	default:
 		errx(1, "no such request: %c", request);
 	}
 }
 
-static bool is_send(char request)
+/* The daemon answers it. */
+static bool is_for_daemon(char request)
 {
-	return request == 'S' || request == 'L';
+	return strchr("SLIN", request);
 }
 
-/* One post of the requests up to the next space; only the last has a completion, or its answer. */
-static const char *post(const struct client *me, const struct bench_case *it, const char *steps,
-			unsigned int n)
+/*
+ * One post: the requests of @steps up to the next space.  Only the last has a completion, or its
+ * answer.
+ */
+static void post(const struct client *me, const struct bench_case *it,
+		 struct connection *connection, const char *steps, unsigned int n)
 {
-	struct ibv_qp_ex *qp = it->connections[n % it->clients].qp;
+	struct ibv_qp_ex *qp = connection->qp;
 	const char *end = strchrnul(steps, ' ');
 	int ret;
 
+	connection->in_flight[connection->posts++ % MAX_IN_FLIGHT] = (struct post){
+		.append = n,
+		.left = *end ? end + 1 : end,
+	};
 	ibv_wr_start(qp);
 	for (; steps < end; steps++) {
-		qp->wr_flags = steps + 1 == end && !is_send(*steps) ? IBV_SEND_SIGNALED : 0;
+		qp->wr_flags = steps + 1 == end && !is_for_daemon(*steps) ? IBV_SEND_SIGNALED : 0;
 		post_request(me, it, *steps, n);
 	}
 	ret = ibv_wr_complete(qp);
 	if (ret)
 		errx(1, "ibv_wr_complete: %s", strerror(ret));
-	return *end ? end + 1 : end;
+}
+
+static struct ibv_wc wait_for_completion(struct client *me, const struct bench_case *it)
+{
+	return is_of(it->method, "polling") ? bench_poll(&me->end) : end_completion(&me->end);
 }
 
 /* Whose step is done.  What comes of a QP that has failed before is no news. */
@@ -419,7 +486,7 @@ static struct connection *completed(struct client *me, struct bench_case *it)
 	struct ibv_wc wc;
 
 	while (true) {
-		wc = end_completion(&me->end);
+		wc = wait_for_completion(me, it);
 		for (connection = it->connections; connection < it->connections + it->clients;
 		     connection++) {
 			if (connection->qp->qp_base.qp_num != wc.qp_num)
@@ -432,41 +499,43 @@ static struct connection *completed(struct client *me, struct bench_case *it)
 	}
 }
 
-/* As many appends as may be in flight: more than one only where each is a single step. */
+/* As many appends as may be in flight */
 static void post_appends(struct client *me, struct bench_case *it, struct connection *connection,
 			 __u64 *started)
 {
 	unsigned int n;
 
-	while (connection->posted < it->batch &&
-	       connection->posted - connection->done < it->method->in_flight) {
-		n = connection->posted++ * it->clients + (connection - it->connections);
+	while (connection->begun < it->batch &&
+	       connection->begun - connection->done < it->method->in_flight) {
+		n = connection->begun++ * it->clients + (connection - it->connections);
 		started[n] = bench_now();
-		connection->steps = post(me, it, it->method->steps, n);
+		post(me, it, connection, it->method->steps, n);
 	}
 }
 
 /* To @latencies goes the start of each append, and its latency in place of that. */
 static bool append_batch(struct client *me, struct bench_case *it, __u64 *latencies)
 {
-	unsigned int i, n, left = it->batch * it->clients;
+	unsigned int i, left = it->batch * it->clients;
 	struct connection *connection;
+	struct post *done;
 
 	for (i = 0; i < it->clients; i++) {
 		connection = &it->connections[i];
-		connection->posted = connection->done = 0;
+		connection->begun = connection->done = 0;
+		connection->posts = connection->posts_done = 0;
 		post_appends(me, it, connection, latencies);
 	}
 	while (left) {
 		connection = completed(me, it);
 		if (!connection)
 			return false;
-		n = connection->done * it->clients + (connection - it->connections);
-		if (*connection->steps) {
-			connection->steps = post(me, it, connection->steps, n);
+		done = &connection->in_flight[connection->posts_done++ % MAX_IN_FLIGHT];
+		if (*done->left) {
+			post(me, it, connection, done->left, done->append);
 			continue;
 		}
-		latencies[n] = bench_now() - latencies[n];
+		latencies[done->append] = bench_now() - latencies[done->append];
 		connection->done++;
 		left--;
 		post_appends(me, it, connection, latencies);
@@ -504,7 +573,7 @@ static void print_batch(const struct client *me, const struct bench_case *it, un
 
 static enum bench_daemon daemon_of(const char *steps)
 {
-	if (strchr(steps, 'S'))
+	if (strpbrk(steps, "SIN"))
 		return BENCH_SLEEPS;
 	return strchr(steps, 'L') ? BENCH_POLLS : BENCH_NO_DAEMON;
 }
@@ -520,8 +589,8 @@ static void run_batch(struct client *me, struct bench_case *it, unsigned int rou
 		.size = it->size,
 		.first = me->number,
 		.daemon = daemon_of(steps),
-		.records = strchr(steps, 'W'),
-		.pointer = strpbrk(steps, "PASL"),
+		.records = strpbrk(steps, "WIN"),
+		.pointer = strpbrk(steps, "PXASLIN"),
 	}, end = { .what = BENCH_END };
 	__u64 latencies[it->batch * it->clients];
 	struct bench_told told;

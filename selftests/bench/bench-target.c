@@ -3,10 +3,14 @@
  * The target of the benchmark: lends persistent memory to bench-client, is the daemon of the
  * methods that need one, and keeps its CPUs as busy as it is asked to.
  *
- *	bench-target [--count-cpu] ADDRESS DEVDAX
+ *	bench-target [--count-cpu | --last-cpu] ADDRESS DEVDAX
+ *
+ * With --last-cpu the daemon keeps to the last CPU.  What the driver does for a packet stays where the
+ * packet arrived.
  *
  * Serves one bench-client on ADDRESS, and ends with it.
  */
+#include <arpa/inet.h>
 #include <cpuid.h>
 #include <err.h>
 #include <errno.h>
@@ -25,8 +29,7 @@
 #include "remote-log.h"
 
 #define MAX_QPS		1024
-#define RECEIVES	4	/* messages of one client to the daemon at once */
-#define DEADLINE_NS	60000000000ull
+#define RECEIVES	8	/* messages of one client to the daemon at once */
 #define CACHE_LINE	64
 #define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_FLUSH_GLOBAL | \
@@ -38,7 +41,11 @@ struct target {
 	size_t size;
 	struct connection {
 		struct ibv_qp *qp;
-		struct bench_message messages[RECEIVES], answer;
+		struct bench_message messages[RECEIVES], answers[RECEIVES];
+		/* That come with the messages, of @record_size each; or none */
+		char *records;
+		size_t record_size;
+		struct ibv_mr *records_mr;
 	} connections[MAX_QPS];
 	unsigned int nr_connections;
 	struct ibv_mr *connections_mr;
@@ -85,30 +92,41 @@ static void persist(void *data, size_t size)
 
 /* --- The daemon --- */
 
+static char *record_of(const struct connection *connection, unsigned int slot)
+{
+	return connection->records + slot * connection->record_size;
+}
+
 static void post_receive(struct target *target, struct connection *connection, unsigned int slot)
 {
 	struct bench_message *message = &connection->messages[slot];
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)message,
-		.length = sizeof(*message),
-		.lkey = target->connections_mr->lkey,
+	struct ibv_sge parts[] = {
+		{ (uintptr_t)message, sizeof(*message), target->connections_mr->lkey },
+		{},
 	};
 	struct ibv_recv_wr *bad, wr = {
 		.wr_id = (connection - target->connections) * RECEIVES + slot,
-		.sg_list = &sge,
+		.sg_list = parts,
 		.num_sge = 1,
 	};
 
+	if (connection->record_size) {
+		parts[wr.num_sge++] = (struct ibv_sge){
+			.addr = (uintptr_t)record_of(connection, slot),
+			.length = connection->record_size,
+			.lkey = connection->records_mr->lkey,
+		};
+	}
 	if (ibv_post_recv(connection->qp, &wr, &bad))
 		errx(1, "ibv_post_recv");
 }
 
 /* Soft-RoCE frees the queue's entry when the request is done, so nothing has to be signaled. */
-static void answer(struct target *target, struct connection *connection)
+static void answer(struct target *target, struct connection *connection, unsigned int slot)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)&connection->answer,
-		.length = sizeof(connection->answer),
+		.addr = (uintptr_t)&connection->answers[slot],
+		.length = sizeof(connection->answers[slot]),
 		.lkey = target->connections_mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
@@ -127,54 +145,71 @@ static void make_durable(struct target *target, const struct bench_message *mess
 	persist(pointer, sizeof(*pointer));
 }
 
-static struct ibv_wc poll_for_completion(struct target *target)
+/* What a SEND would have said of the @nth append of a batch */
+static struct bench_message message_of(const struct bench_ask *batch, __u32 nth)
 {
-	__u64 deadline = bench_now() + DEADLINE_NS;
-	struct ibv_wc wc;
+	__u32 client = nth % batch->clients;
 
-	while (!ibv_poll_cq(target->end.cq, 1, &wc))
-		if (bench_now() > deadline)
-			errx(1, "no message to the daemon");
-	return wc;
+	return (struct bench_message){
+		.record = bench_record(client, batch->count, batch->size, nth / batch->clients),
+		.size = batch->size,
+		.pointer = bench_log(client, batch->count, batch->size) + BENCH_POINTER,
+		.number = batch->first + nth,
+	};
 }
 
 /* One daemon, and one thread of it, for all clients. */
-static void serve(struct target *target, enum bench_daemon how, unsigned int count)
+static void serve(struct target *target, const struct bench_ask *batch)
 {
+	__u32 left = batch->clients * batch->count;
 	struct connection *connection;
+	struct bench_message *message;
 	unsigned int slot;
 	struct ibv_wc wc;
 
-	while (count--) {
-		wc = how == BENCH_POLLS ? poll_for_completion(target)
-					: end_completion(&target->end);
-		if (wc.status != IBV_WC_SUCCESS || wc.opcode != IBV_WC_RECV)
+	while (left--) {
+		wc = batch->daemon == BENCH_POLLS ? bench_poll(&target->end)
+						  : end_completion(&target->end);
+		if (wc.status != IBV_WC_SUCCESS || !(wc.opcode & IBV_WC_RECV))
 			errx(1, "the daemon's receive: %s", ibv_wc_status_str(wc.status));
 		connection = &target->connections[wc.wr_id / RECEIVES];
 		slot = wc.wr_id % RECEIVES;
-		make_durable(target, &connection->messages[slot]);
-		connection->answer = connection->messages[slot];
+		message = &connection->messages[slot];
+		if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+			*message = message_of(batch, ntohl(wc.imm_data));
+		else if (connection->record_size)
+			memcpy(target->memory + message->record, record_of(connection, slot),
+			       message->size);
+		make_durable(target, message);
+		connection->answers[slot] = *message;
 		post_receive(target, connection, slot);
-		answer(target, connection);
+		answer(target, connection, slot);
 	}
 }
 
 /* --- Programs that keep the CPUs busy --- */
 
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		err(1, "a program on CPU %d", cpu);
+}
+
 static pid_t start_program(int cpu)
 {
 	pid_t parent = getpid(), pid = fork();
-	cpu_set_t set;
 
 	if (pid < 0)
 		err(1, "fork");
 	if (pid)
 		return pid;
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (prctl(PR_SET_NAME, "busy-program") || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
-	    sched_setaffinity(0, sizeof(set), &set))
-		err(1, "a program on CPU %d", cpu);
+	run_on(cpu);
+	if (prctl(PR_SET_NAME, "busy-program") || prctl(PR_SET_PDEATHSIG, SIGKILL))
+		err(1, "prctl");
 	/* It may have died before it could send that signal. */
 	while (getppid() == parent)
 		for (volatile int i = 0; i < 1000000; i++)
@@ -201,6 +236,20 @@ static void keep_busy(struct target *target, unsigned int count)
 
 /* --- What the client asks for --- */
 
+/* Where records come to that messages bring */
+static void lend_records(struct target *target, struct connection *connection)
+{
+	size_t size = RECEIVES * connection->record_size;
+
+	connection->records = malloc(size);
+	if (!connection->records)
+		err(1, "memory");
+	connection->records_mr = ibv_reg_mr(target->end.pd, connection->records, size,
+					    IBV_ACCESS_LOCAL_WRITE);
+	if (!connection->records_mr)
+		err(1, "ibv_reg_mr");
+}
+
 static void connect_as_asked(struct target *target, const struct bench_ask *ask,
 			     struct bench_told *told)
 {
@@ -208,7 +257,7 @@ static void connect_as_asked(struct target *target, const struct bench_ask *ask,
 		.send_cq = target->end.cq,
 		.recv_cq = target->end.cq,
 		.cap = { .max_send_wr = RECEIVES, .max_recv_wr = RECEIVES, .max_send_sge = 1,
-			 .max_recv_sge = 1 },
+			 .max_recv_sge = 2 },
 		.qp_type = IBV_QPT_RC,
 	};
 	struct connection *connection;
@@ -225,6 +274,9 @@ static void connect_as_asked(struct target *target, const struct bench_ask *ask,
 		return;
 	}
 	connection = &target->connections[target->nr_connections++];
+	connection->record_size = ask->message;
+	if (connection->record_size)
+		lend_records(target, connection);
 	connection->qp = ibv_create_qp(target->end.pd, &attr);
 	if (!connection->qp)
 		err(1, "ibv_create_qp");
@@ -272,9 +324,13 @@ int main(int argc, char **argv)
 		bench_count_cpu();
 		argc--;
 		argv++;
+	} else if (argc > 1 && !strcmp(argv[1], "--last-cpu")) {
+		run_on(sysconf(_SC_NPROCESSORS_ONLN) - 1);
+		argc--;
+		argv++;
 	}
 	if (argc != 3)
-		errx(2, "usage: bench-target [--count-cpu] ADDRESS DEVDAX");
+		errx(2, "usage: bench-target [--count-cpu | --last-cpu] ADDRESS DEVDAX");
 	choose_write_back();
 	end_open(&target.end);
 	target.end.timeout = BENCH_TIMEOUT;
@@ -303,7 +359,7 @@ int main(int argc, char **argv)
 			end_send(fd, &told, sizeof(told));
 			busy = bench_busy();
 			if (batch.daemon)
-				serve(&target, batch.daemon, batch.clients * batch.count);
+				serve(&target, &batch);
 			break;
 		case BENCH_END:
 			told.busy = bench_busy() - busy;

@@ -13,6 +13,18 @@
 #include "bench.h"
 
 #define CALIBRATION_US	100000
+#define DEADLINE_NS	60000000000ull
+
+struct ibv_wc bench_poll(struct end *end)
+{
+	__u64 deadline = bench_now() + DEADLINE_NS;
+	struct ibv_wc wc;
+
+	while (!ibv_poll_cq(end->cq, 1, &wc))
+		if (bench_now() > deadline)
+			errx(1, "no completion within 60 s");
+	return wc;
+}
 
 /* No delay is no netem: not even the work that it makes. */
 void bench_delay(unsigned int us)

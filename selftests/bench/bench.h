@@ -33,6 +33,7 @@ struct bench_ask {
 	/* A SEND tells of each record, and a daemon makes it durable.  How does it wait for one? */
 	enum bench_daemon { BENCH_NO_DAEMON, BENCH_SLEEPS, BENCH_POLLS } daemon;
 	bool records, pointer;	/* are written, and so to be checked */
+	__u64 message;		/* bytes of the record that a SEND brings with it */
 	__u32 delay;		/* us, of what each end sends */
 	__u32 busy;
 };
@@ -46,7 +47,7 @@ struct bench_told {
 	__u64 busy;		/* ns of CPU that the batch took */
 };
 
-/* What a SEND of either end carries.  Places are from the start of the memory. */
+/* What a SEND of either end carries, maybe with a record.  Places are from the start of the memory. */
 struct bench_message {
 	__u64 record, size;	/* place and size */
 	__u64 pointer, number;	/* place and value */
@@ -58,11 +59,19 @@ static inline __u64 bench_log(__u32 client, __u32 count, __u64 size)
 	return client * roundup(BENCH_RECORDS + count * size, 4096);
 }
 
+static inline __u64 bench_record(__u32 client, __u32 count, __u64 size, __u32 nth)
+{
+	return bench_log(client, count, size) + BENCH_RECORDS + (__u64)nth * size;
+}
+
 /* No two records have a word in common. */
 static inline __u64 bench_word(__u32 number, size_t i)
 {
 	return (__u64)(number + 1) << 32 | i;
 }
+
+/* The next completion, for which the CPU looks all the time; ends the program after a minute. */
+struct ibv_wc bench_poll(struct end *end);
 
 /* What this machine sends is late by @us. */
 void bench_delay(unsigned int us);

@@ -13,10 +13,10 @@ def cases: group_by(.case) | map(
 	(map(select(.set)) | first) + {failure: (map(.failure // empty) | first), batches: map(select(.round))});
 
 # What a case is measured in: of appends d of the same size, of requests READ, in the same condition; of regions the
-# smallest.
-def base_of($case): first(.[] | select(.set == $case.set and .delay == $case.delay and .busy == $case.busy and
-	.clients == $case.clients and
-	if .set == "append" then .method == "d" and .size == $case.size elif .set == "region" then true
+# smallest.  Where the client polls it does so in d, too.
+def base_of($case): (if $case.set == "further" then "append" else $case.set end) as $set |
+	first(.[] | select(.set == $set and .delay == $case.delay and .busy == $case.busy and .clients == $case.clients and
+	if $set == "append" or $set == "polling" then .method == "d" and .size == $case.size elif $set == "region" then true
 	else .method == "read" end));
 
 # In each round: the typical latency of the batch, the time of one append of it, what it took of both CPUs, beyond what
@@ -34,7 +34,8 @@ def figures: map(if .failure then . else .figures = (.rounds | map_values(figure
 	map(. as $case | ($cases | base_of($case)) as $base |
 		if .failure or $base.failure then . else
 			.base = $base.method |
-			.ratios = (.rounds | with_entries(.value = ([.value, $base.rounds[.key]] | ratio))) end);
+			.quotients = (.rounds | with_entries(.value = ([.value, $base.rounds[.key]] | quotients))) |
+			.ratios = (.quotients | map_values(figure)) end);
 
 # The columns of perftest.  The high percentiles are of all samples; null if these do not carry them.
 def pooled: [.batches[].latencies[]] | sort | mean as $mean | {
@@ -57,16 +58,22 @@ def model: [.[] | select(of_model)] |
 			{set: $set, method: $method} + . + {modelled: modelled($model)}] |
 		.worst = (.points | map(.time / .modelled - 1) | max_by(fabs)) end;
 
+# Several appends in flight that take several steps each: a capture does not tell to which one a request belongs.
+def is_mixed($case): $case.in_flight > 1 and ($case.steps | test(" "));
+
 # One kernel: of $time and $cpu, lines of bench-client, of $wire, what the capture says of the cases of $cpu, and of
-# $waits, for how long the daemon on a busy target was awake before it ran.
-def kernel($time; $cpu; $wire; $waits):
+# $waits, for how long the daemon on a busy target was awake before it ran; of $own_cpu, lines of bench-client again, with
+# a CPU of its own for the daemon.
+def kernel($time; $cpu; $wire; $waits; $own_cpu):
 	($cpu | cases) as $cpu | ($cpu | first(.[] | select(.set == "nothing")).batches |
 		{client_cpu: (map(.client_cpu) | median), target_cpu: (map(.target_cpu) | median)}) as $nothing |
 	($cpu | map(select(.set != "nothing") | per_round($nothing)) | figures) as $cpu |
-	($time | cases | map(select(.set != "nothing") | per_round(null) | .daemon = (.steps | test("[SL]"))) |
+	($time | cases | map(select(.set != "nothing") | per_round(null) | .daemon = (.steps | test("[SLIN]"))) |
 		(map(select(.set == "append").size) | min) as $least | map(.least_size = $least) | figures) as $time |
 	{ model: ($time | model),
 	  daemon_waits: ($waits | if length == 0 then null else figure end),
+	  own_cpu: ($own_cpu | cases | map(select(.set != "nothing") | per_round(null)) | figures |
+		map({set, method, size, failure, quotients, ratios})),
 	  cases: [$time[] | . as $case |
 		(if is_plain then first($cpu[] | select(.set == $case.set and .method == $case.method and
 			.size == $case.size and .region == $case.region)) else null end) as $cpu |
@@ -76,39 +83,53 @@ def kernel($time; $cpu; $wire; $waits):
 			pooled + {t_typical: .figures.t_typical.value, per_second: (1e6 / .figures.time.value),
 				messages_per_second: (1e6 / .figures.time.value * (.steps | gsub(" "; "") | length)),
 				base, figures: (.figures + ($cpu.figures // {})), ratios: (.ratios + ($cpu.ratios // {})),
-				rounds: (.rounds + ($cpu.rounds // {}))} +
-			if $cpu then $wire[$cpu.case] + {client_cpu: $cpu.figures.client_cpu.value,
+				quotients, rounds: (.rounds + ($cpu.rounds // {}))} +
+			if $cpu then ($wire[$cpu.case] | if is_mixed($case) then del(.round_trips, .round_trips_most) else . end) + {client_cpu: $cpu.figures.client_cpu.value,
 				target_cpu: $cpu.figures.target_cpu.value} else {} end
 		end] };
 
 # --- What the benchmark is for ---
 
-def number: {value: ., low: ., high: .};
 def case($set; $method; $size): first(.cases[] | select(.set == $set and .method == $method and .size == $size and is_plain));
 def at($method; condition): first(.cases[] | select(.set == "append" and .method == $method and condition)) // {};
+def with_own_cpu($set; $method): first(.own_cpu[] | select(.set == $set and .method == $method)) // {};
 
-# A figure, what is wanted of its value in words, and whether it is so; null where nothing is wanted, or it was not measured.
-def wanted($name; figure; $words; holds):
-	figure as $figure | {name: $name} + ($figure // {value: null, low: null, high: null}) +
-	{shown: ($figure // {} | shown), wanted: $words,
-	 holds: (if $figure == null or $figure.value == null then null else $figure.value | holds end)};
+# A figure: a count, the same on any machine, or samples; null if it was not measured.  And what is wanted of its value,
+# in words, and as a condition; null where nothing is wanted.
+def counted($name; $count; $words; holds): {name: $name, count: $count, wanted: $words, holds: ($count | values | holds)};
+def sampled($name; $samples; $words; holds): {name: $name, $samples, wanted: $words,
+	holds: ($samples | if length == 0 then null else median | holds end)};
+def sampled($name; $samples): sampled($name; $samples; null; null);
 
+# The interval of each sampled one is so wide that those of all hold together.
+def shown_together:
+	(map(select(.samples | length > 0) | {key: .name, value: .samples}) | from_entries | figures_together) as $figures |
+	map({name} + (if has("count") then {value: .count, low: .count, high: .count}
+		else $figures[.name] // {value: null, low: null, high: null} end) + {wanted, holds} | .shown = shown);
+
+# Counts come first: they are the same on any machine.
 def headlines: .kernels as $kernels | $kernels[0] as $ours |
 	[$ours.cases[] | select(.set == "append").size] | min as $small | max as $large |
-	def ratio_of($method): $ours | case("append"; $method; $small).ratios.t_typical;
-	[ (["d", 1], ["b", 2], ["c", 4] | . as [$method, $trips] | wanted("round trips of an append by \($method)";
-		$ours | case("append"; $method; $small).round_trips | number; "\($trips)"; . == $trips)),
-	  wanted("packets of an append of \($small) bytes by d"; $ours | case("append"; "d"; $small).packets | number;
+	def quotients_of($set; $method): $ours | case($set; $method; $small).quotients.t_typical;
+	[ ("a", "b", "c", "d" | . as $method | {a: 1, b: 2, c: 4, d: 1}[$method] as $trips |
+		counted("round trips of an append by \($method)"; $ours | case("append"; $method; $small).round_trips;
+			"\($trips)"; . == $trips)),
+	  ("r", "k" | . as $method | counted("round trips of an append by \($method)";
+		$ours | case("further"; $method; $small).round_trips; "1"; . == 1)),
+	  counted("packets of an append of \($small) bytes by d"; $ours | case("append"; "d"; $small).packets;
 		"at most 7"; . <= 7),
-	  ("a", "p", "b", "c" | . as $method | wanted("\($method)/d, \($small) bytes"; ratio_of($method); null; null)),
-	  wanted("b/d, one-way delay of 2.5 ms"; $ours | at("b"; .delay == 2500).ratios.t_typical; "above 1.9"; . > 1.9),
-	  wanted("a/d, target busy with 2 programs for each CPU"; $ours | at("a"; .busy == 2).ratios.t_typical;
+	  ("a", "p", "b", "c" | sampled("\(.)/d, \($small) bytes"; quotients_of("append"; .))),
+	  ("a", "p", "b" | sampled("\(.)/d, \($small) bytes, the client polls"; quotients_of("polling"; .))),
+	  ("r", "k" | sampled("\(.)/d, \($small) bytes"; quotients_of("further"; .))),
+	  sampled("b/d, one-way delay of 2.5 ms"; $ours | at("b"; .delay == 2500).quotients.t_typical; "above 1.9"; . > 1.9),
+	  sampled("a/d, target busy with 2 programs for each CPU"; $ours | at("a"; .busy == 2).quotients.t_typical;
 		"above 2.5, or the reason"; . > 2.5),
-	  wanted("p/d, the same"; $ours | at("p"; .busy == 2).ratios.t_typical; null; null),
-	  wanted("FLUSH of the largest region, in times of the smallest";
-		[$ours.cases[] | select(.set == "region")] | max_by(.region).ratios.t_typical; "at most 1.1"; . <= 1.1),
-	  ($kernels[1:][] | . as $other | wanted("CPU of an append of \($large) bytes by d, in times of Linux \($other.kernel)";
-		[$ours, $other | case("append"; "d"; $large).rounds.cpu] | ratio; "below 1"; . < 1)) ];
+	  sampled("p/d, the same"; $ours | at("p"; .busy == 2).quotients.t_typical),
+	  sampled("p/d, the daemon has a CPU of its own"; $ours | with_own_cpu("append"; "p").quotients.t_typical),
+	  sampled("FLUSH of the largest region, in times of the smallest";
+		[$ours.cases[] | select(.set == "region")] | max_by(.region).quotients.t_typical; "at most 1.1"; . <= 1.1),
+	  ($kernels[1:][] | . as $other | sampled("CPU of an append of \($large) bytes by d, in times of Linux \($other.kernel)";
+		[$ours, $other | case("append"; "d"; $large).rounds.cpu] | quotients; "below 1"; . < 1)) ] | shown_together;
 
 # The whole: of other kernels also what they take in times of ours.
 def result($info):
@@ -116,4 +137,4 @@ def result($info):
 	.kernels |= [.[0]] + (.[1:] | map(.cases |= ([., $ours] | transpose | map(. as [$it, $ours] |
 		$it + if $it.failure or $ours.failure then {} else
 			{times_ours: ($it.rounds | with_entries(.value = ([.value, $ours.rounds[.key]] | ratio)))} end)))) |
-	del(.kernels[].cases[].rounds);
+	del(.kernels[].cases[] | .rounds, .quotients) | del(.kernels[].own_cpu[].quotients);

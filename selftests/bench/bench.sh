@@ -26,6 +26,7 @@
 #		instruction, so that busy time is a number of instructions, which does not depend on other load.
 #		(With KVM it is time.)
 #	waits	for how long the daemon on a busy target is awake before it runs, with a trace of the scheduler
+#	own_cpu	methods p and d, with a second CPU at the target, which the daemon has for itself
 #
 # Leaves bench.json, bench.txt, headlines.csv, samples.json.xz and the plots.  A method that goes wrong on our kernel
 # fails the benchmark; on another it is shown as failed.
@@ -57,9 +58,10 @@ declare -A option=(
 )
 folder=
 
-# Of one boot; and those for CPU, which varies little.
+# Of one boot; those for CPU, which varies little; those of own_cpu
 boot_rounds=10
 cpu_rounds=10
+own_cpu_rounds=20
 # The daemon's waits are measured with so many busy programs for each CPU.
 waits_busy=2
 
@@ -115,6 +117,7 @@ find_folder() {
 		folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" bench)
 		mkdir "$folder/samples"
 		settings >"$folder/settings"
+		"$root/scripts/kept-bench" measured "${images[@]}" >"$folder/measured"
 		cut -d ' ' -f 1 /proc/loadavg >"$folder/load"
 		date -u +%FT%TZ >"$folder/date"
 	else
@@ -135,6 +138,7 @@ parts() {
 	for kernel in "${!images[@]}"; do
 		echo "cpu $kernel 1"
 		echo "waits $kernel 1"
+		echo "own_cpu $kernel 1"
 	done
 	for ((boot = 1; (boot - 1) * boot_rounds < option[rounds]; boot++)); do
 		for kernel in "${!images[@]}"; do
@@ -154,7 +158,7 @@ parts_left() {
 
 # For how long, in s, this kind of part runs: as those so far, or a guess.
 expected() {
-	awk -v kind="$1" -v guess="cpu 60 waits 15 times 110" '
+	awk -v kind="$1" -v guess="cpu 60 waits 15 own_cpu 20 times 110" '
 		BEGIN { split(guess, list); for (i = 1; i in list; i += 2) if (list[i] == kind) seconds = list[i + 1] }
 		$1 == kind { sum += $2; n++ }
 		END { printf "%d", n ? sum / n : seconds }' "$folder/seconds"
@@ -164,7 +168,7 @@ expected() {
 left() {
 	local kind
 	local -i sum=0
-	for kind in cpu waits times; do
+	for kind in cpu waits own_cpu times; do
 		sum+=$(($(parts_left | grep -c "^$kind " || true) * $(expected $kind)))
 	done
 	echo $sum
@@ -252,6 +256,13 @@ measure_waits() {
 	grep -v '^cpus=' "$folder/latest/server.stdout" >"$folder/trace.$1"
 }
 
+measure_own_cpu() {
+	local -i rounds=$((option[rounds] < own_cpu_rounds ? option[rounds] : own_cpu_rounds))
+	pair own_cpu "$1" "$2" --no-capture --stop-server --cpus 1 --server-cpus 2 --server-pmem 64M -- \
+		'exec bench-target --last-cpu $RXE_ADDR /dev/dax0.0 >/dev/null' \
+		"bench-client --rounds $rounds --batch ${option[batch]} --seed ${option[seed]} --methods 'p d' \$RXE_PEER_ADDR"
+}
+
 measure_all() {
 	local kind kernel boot title
 	local -i begin nth=0 count
@@ -266,6 +277,7 @@ measure_all() {
 		case $kind in
 		cpu) measure_cpu "$kernel" "$boot" ;;
 		waits) measure_waits "$kernel" "$boot" ;;
+		own_cpu) measure_own_cpu "$kernel" "$boot" ;;
 		times) measure_times "$kernel" "$boot" ;;
 		esac </dev/null
 		# Only now it counts.

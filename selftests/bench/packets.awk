@@ -12,8 +12,8 @@
 BEGIN {
 	target = "192.0.2.1"
 	client = "192.0.2.2"
-	# First packets or only ones: of SEND, of WRITE, READ, FLUSH, ATOMIC WRITE.  READ RESPONSEs and ACK
-	split("0 4 6 10 12 28 29", list); for (i in list) is_request[list[i]]
+	# First packets or only ones: of SEND, of WRITE, with an immediate, too, READ, FLUSH, ATOMIC WRITE.  READ RESPONSEs and ACK
+	split("0 4 6 10 11 12 28 29", list); for (i in list) is_request[list[i]]
 	split("13 14 15 16 17", list); for (i in list) is_answer[list[i]]
 }
 

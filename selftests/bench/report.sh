@@ -31,10 +31,11 @@ analyse() {
 	for kernel in "${!images[@]}"; do
 		waits "$folder/trace.$kernel" >"$folder/samples/$kernel.daemon_waits"
 		jq -n -L "$here" --slurpfile cpu "$folder/samples/$kernel.cpu.1" --slurpfile wire "$folder/samples/$kernel.wire" \
-			--slurpfile waits "$folder/samples/$kernel.daemon_waits" --argjson clock "$(clocks "$kernel")" \
+			--slurpfile waits "$folder/samples/$kernel.daemon_waits" \
+			--slurpfile own_cpu "$folder/samples/$kernel.own_cpu.1" --argjson clock "$(clocks "$kernel")" \
 			--argjson configured "$(is_configured_here "${images[kernel]}")" 'include "bench";
 			[inputs] | {kernel: .[0].kernel, same_configuration: $configured, clock_mhz: $clock} +
-				kernel(map(select(.kernel == null)); $cpu[1:]; $wire; $waits)' \
+				kernel(map(select(.kernel == null)); $cpu[1:]; $wire; $waits; $own_cpu[1:])' \
 			"$folder/samples/$kernel".times.* >"$folder/kernel.$kernel"
 	done
 	jq -n -L "$here" --argjson info "$(test_info)" 'include "bench";
@@ -42,7 +43,7 @@ analyse() {
 	rm "$folder"/kernel.*
 	jq -r '.headlines[] | [.name, .shown, .wanted // "", if .holds == null then "" elif .holds then "yes" else "no" end] | @csv' \
 		"$folder/bench.json" >"$folder/headlines.csv"
-	(cd "$folder/samples" && jq -c '{part: input_filename} + .' ./*.times.* ./*.cpu.*) | xz >"$folder/samples.json.xz"
+	(cd "$folder/samples" && jq -c '{part: input_filename} + .' ./*.times.* ./*.cpu.* ./*.own_cpu.*) | xz >"$folder/samples.json.xz"
 }
 
 # All that is needed to judge the figures, and to have them again.
@@ -55,8 +56,9 @@ test_info() {
 		--arg cpu "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" --argjson cpus "$(nproc)" \
 		--argjson rounds "${option[rounds]}" --argjson cpu_rounds "$cpu_rounds" --argjson batch "${option[batch]}" \
 		--argjson seed "${option[seed]}" --argjson guest_cpus "${option[cpus]}" \
+		--argjson measured "$(<"$folder/measured")" \
 		--argjson seconds "$(awk '{ sum += $2 } END { print sum + 0 }' "$folder/seconds")" '
-		{ date: $date, revision: $revision, rdma_core: $rdma_core, qemu: $qemu, accelerator: $accelerator,
+		{ date: $date, revision: $revision, measured: $measured, rdma_core: $rdma_core, qemu: $qemu, accelerator: $accelerator,
 		  note: (if $accelerator == "tcg" then "emulated: compare ratios only" else "" end),
 		  host_cpu: $cpu, host_cpus: $cpus, host_load_before_and_after: $load,
 		  guest_cpus: $guest_cpus, path_mtu: 1024,
@@ -80,7 +82,7 @@ rows() { jq -r -L "$here" --argjson kernel "$kernel" "$words $1 | @tsv" "$folder
 table() { rows "$1" | column -t -s $'\t' | sed 's/^/  /; s/ *$//'; }
 
 headlines() {
-	echo "What the benchmark is for"
+	echo "What the benchmark is for; counts are the same on any machine"
 	kernel=0 table '["", "", "wanted", "so"], (.headlines[] | [.name, .shown, .wanted // "",
 		if .holds == null then "" elif .holds then "yes" else "no" end])'
 }
@@ -90,6 +92,16 @@ ratios() {
 	table '["bytes", "method", "latency", "time/append", "client CPU", "target CPU"],
 		(plain("append") | sort_by(.size)[] | [.size, .method] + if .failure then ["failed"] else
 			[(.ratios | .t_typical, .time, .client_cpu | shown), target_cpu(.ratios)] end)'
+}
+
+further() {
+	echo "The same for other methods, records of the smallest size; beside polling clients, d polls, too"
+	table '["", "method", "", "round trips", "packets", "latency", "time/append"],
+		((cases("further") + cases("polling"))[] | [.set, .method, .title] + if .failure then ["failed"] else
+			[.round_trips // "-", .packets // "-"] + [.ratios | .t_typical, .time | shown] end),
+		(.kernels[$kernel].own_cpu[] | select(.method == "p") | ["a CPU of its own", .method,
+			if .set == "polling" then "the daemon and the client poll" else "the daemon polls" end, "", ""] +
+			if .failure then ["failed"] else [.ratios | .t_typical, .time | shown] end)'
 }
 
 conditions() {
@@ -167,7 +179,7 @@ report() {
 	jq -r '.test_info | "\(.date)  \(.revision)  rdma-core \(.rdma_core)  \(.qemu)\n" +
 		"accelerator \(.accelerator) on \(.host_cpus) x \(.host_cpu)  load \(.host_load_before_and_after)\n" +
 		"\(.rounds) rounds of \(.batch) appends, CPU \(.cpu_rounds); seed \(.seed); \(.seconds) s\n" +
-		"intervals of 95 %: [low, high]; ~ without one\n\(.note)"' "$folder/bench.json"
+		"intervals of 95 %: [low, high]; ~ without one; those of the first table hold all together\n\(.note)"' "$folder/bench.json"
 	echo
 	jq -r '[.kernels[0].cases[] | select(.set == "append") | "\(.method)  \(.title)"] | unique[]' "$folder/bench.json"
 	echo
@@ -175,6 +187,7 @@ report() {
 	for ((kernel = 0; kernel < ${#images[@]}; kernel++)); do
 		printf '\n== Linux %s\n\n' "$(jq -r ".kernels[$kernel].kernel" "$folder/bench.json")"
 		ratios; echo
+		further; echo
 		conditions; echo
 		daemon_waits; echo
 		model; echo

@@ -12,15 +12,20 @@ def chance_above($m; $n; $p):
 	(1 + $n | lgamma) - (1 + $m | lgamma) - (1 + $n - $m | lgamma) + $m * (1 - $p | log) + ($n - $m) * ($p | log) | exp;
 
 # Which of $n sorted samples, counted from 1, are the interval of the quantile $p: [low, high], or null where there is none.
-# Each end is missed with a chance of 2.5 % at most.
-def ranks($n; $p):
+# Each end is missed with a chance of $miss at most.
+def ranks($n; $p; $miss):
 	first(foreach range($n + 1) as $m ({chance: 0, high: null};
-		.chance += chance_above($m; $n; $p) | if .chance <= 0.025 then .high = $n - $m else . end;
-		select(.chance >= 0.975) | [$n - $m, .high] | select(all(. != null and . > 0)))) // null;
+		.chance += chance_above($m; $n; $p) | if .chance <= $miss then .high = $n - $m else . end;
+		select(.chance >= 1 - $miss) | [$n - $m, .high] | select(all(. != null and . > 0)))) // null;
+def ranks($n; $p): ranks($n; $p; 0.025);
 
-def figure:
-	sort as $sorted | ranks(length; 0.5) as $ranks |
+def figure($miss):
+	sort as $sorted | ranks(length; 0.5; $miss) as $ranks |
 	{value: median} + if $ranks then {low: $sorted[$ranks[0] - 1], high: $sorted[$ranks[1] - 1]} else {low: null, high: null} end;
+def figure: figure(0.025);
+
+# {name: samples} to {name: figure}: so wide that all intervals hold together with 95 %, by Bonferroni's inequality
+def figures_together: (0.025 / ([length, 1] | max)) as $miss | map_values(figure($miss));
 
 # null if the samples do not carry it: where its interval has no end, the value would be any of the largest.
 def quantile($p):
@@ -28,7 +33,8 @@ def quantile($p):
 	if $ranks then $sorted[(length * $p | ceil) - 1] else null end;
 
 # [[x, ...], [y, ...]]: how many times x is y, in each round by itself, so that what slows down a whole round drops out
-def ratio: transpose | map(select(all(. != null) and .[1] != 0) | .[0] / .[1]) | figure;
+def quotients: transpose | map(select(all(. != null) and .[1] != 0) | .[0] / .[1]);
+def ratio: quotients | figure;
 
 # [{trips, requests, delay, time}, ...]: the model time = trips * (trip + 2 * delay) + requests * request that has
 # the least squares of relative errors: an error of 1 % counts the same at every delay.

@@ -58,7 +58,7 @@ every_figure_is_there() {
 	holds '[.kernels[].cases[] | [.t_min, .t_max, .t_typical, .t_avg, .t_stdev, .per_second, .messages_per_second,
 		.ratios.t_typical.value, .ratios.time.value][] | type == "number"] | all'
 	holds '[.kernels[].cases[] | select(.delay == 0 and .busy == 0 and .clients == 1) |
-		[.packets, .bytes, .round_trips, .client_cpu, .target_cpu, .ratios.target_cpu.value][] | type == "number"] | all'
+		[.packets, .bytes, if .method == "b-5" then 0 else .round_trips end, .client_cpu, .target_cpu, .ratios.target_cpu.value][] | type == "number"] | all'
 	holds '[.kernels[].cases[] | .t_min <= .t_typical and .t_typical <= .t_max and .t_avg <= .t_max] | all'
 	holds '[.kernels[].cases[] | .failure] | all(. == null)'
 }
@@ -91,6 +91,33 @@ b_has_two_round_trips() { method b '.round_trips == 2 and .packets == (if .size 
 c_has_four_round_trips() { method c '.round_trips == 4 and .packets == (if .size == 64 then 8 else 11 end)'; }
 d_has_one_round_trip() { method d '.round_trips == 1 and .packets == (if .size == 64 then 7 else 10 end)'; }
 
+# further METHOD FILTER
+further() {
+	holds "[.kernels[].cases[] | select(.set == \"further\" and .method == \"$1\" and .packets)] | length == 1 and all(.[]; $2)"
+}
+
+# A request that brings the message, its ACK, the answer, its ACK
+w_and_s_save_a_packet() {
+	further w '.round_trips == 1 and .packets == 4'
+	further s '.round_trips == 1 and .packets == 4'
+}
+r_and_k_have_one_round_trip() {
+	further r '.round_trips == 1 and .packets == 3'
+	further k '.round_trips == 1 and .packets == 3'
+}
+a_fence_saves_no_round_trip() { further b-fence '.round_trips == 2 and .packets == 6'; }
+
+polling_clients_send_the_same() {
+	holds '[.kernels[].cases[] | select((.set == "polling" or .set == "append" and .in_flight == 1) and .size == 64 and .packets)] |
+		group_by(.method) | length == 5 and all(.[]; length == 2 and .[0].packets == .[1].packets)'
+}
+
+the_daemon_has_a_cpu_of_its_own() {
+	holds '[.kernels[].own_cpu[] | select(.method == "p") | .ratios.t_typical.value > 0] == [true, true]'
+	grep -qF "'-smp' '2'" "$BENCH_FOLDER"/*.own_cpu.*/server.qemu || fail "the target has no second CPU"
+	grep -qF "'-smp' '1'" "$BENCH_FOLDER"/*.own_cpu.*/client.qemu || fail "the client has a second CPU"
+}
+
 # Ethernet 14, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, FETH 4, AETH 4: WRITE 138, ACK 62, FLUSH 78, ATOMIC WRITE 82
 d_has_the_bytes_of_its_packets() {
 	holds '.kernels[0].cases[] | select(.set == "append" and .method == "d" and .size == 64 and .packets) |
@@ -99,7 +126,7 @@ d_has_the_bytes_of_its_packets() {
 
 # What can be said of two rounds: what is counted, nothing of times.
 the_headlines_are_there() {
-	holds '[.headlines[] | select(.name | test("^(round trips|packets) of")) | .holds] == [true, true, true, true]'
+	holds '[.headlines[] | select(.name | test("^(round trips|packets) of")) | .holds] | length == 7 and all'
 	holds '.headlines | map(.name) | contains(["a/d, 64 bytes", "p/d, 64 bytes", "b/d, one-way delay of 2.5 ms",
 		"a/d, target busy with 2 programs for each CPU", "FLUSH of the largest region, in times of the smallest"])'
 	holds '[.headlines[] | select(.name | test("/")) | .shown | startswith("~")] | all'
@@ -171,6 +198,14 @@ the_median_has_its_interval() {
 	gives 'ranks(6; 0.5)' '[1,6]'
 }
 
+# Of ten figures each end is missed with a chance of 0.25 %: of 20 samples the fourth to the 17th, 0.13 % each.
+intervals_that_hold_together_are_wider() {
+	gives '[range(10)] | map({key: tostring, value: [range(1; 21)]}) | from_entries | figures_together | map([.low, .high]) | unique' \
+		'[[4,17]]'
+	gives '{one: [range(1; 21)]} | figures_together | .one | [.low, .high]' '[6,15]'
+	gives '{one: [range(6)], other: [range(6)]} | figures_together | .one.low' null
+}
+
 # Half of what five samples may be of lies outside of them with a chance of 6 %.
 few_samples_have_no_interval() {
 	gives '[1, 2, 3, 4, 5] | figure' '{"value":3,"low":null,"high":null}'
@@ -230,6 +265,11 @@ cases=(
 	c_has_four_round_trips
 	d_has_one_round_trip
 	d_has_the_bytes_of_its_packets
+	w_and_s_save_a_packet
+	r_and_k_have_one_round_trip
+	a_fence_saves_no_round_trip
+	polling_clients_send_the_same
+	the_daemon_has_a_cpu_of_its_own
 	the_headlines_are_there
 	no_packets_are_captured_while_times_are_taken
 	the_raw_samples_are_kept
@@ -238,6 +278,7 @@ cases=(
 	a_run_of_other_programs_is_not_continued
 	wrong_options_are_refused
 	the_median_has_its_interval
+	intervals_that_hold_together_are_wider
 	few_samples_have_no_interval
 	few_samples_have_no_high_percentile
 	a_ratio_is_of_pairs
