@@ -285,6 +285,8 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	if (slot->map == MAP_FAILED)
 		fail_errno("%s: mmap", slot->image);
 	write_pages(checker, slot, NULL);
+	/* Most of it is not looked at again. */
+	madvise((void *)content->bytes, content->size, MADV_DONTNEED);
 	if (fstat(slot->image_fd, &st))
 		fail_errno("%s", slot->image);
 	slot->blocks = st.st_blocks;

@@ -778,18 +778,11 @@ fail_to_judge(const word_list *unexplained, const char *why, const char *said)
  */
 static void note_if_it_accepts_nothing(struct run *run, struct checker *checker)
 {
-	const struct history *history = &run->history;
-	struct state state = { .frame = run->capture.frames };
-	word_list words = { };
-
 	if (!run->capture.told.n && !run->model.all_answers)
 		return;
-	for (uint32_t w = 0; w < history->words; w++)
-		*list_add(&words) = (struct word_content){ history_offset(history, w), model_value(history, w, START) };
-	model_cut(&run->model, state.frame);
-	if (checker_look_with(checker, &run->model, &state, &words, NULL) == CONSISTENT)
+	model_cut(&run->model, run->capture.frames);
+	if (checker_look_at(checker, &run->model, &run->start, NULL) == CONSISTENT)
 		puts("note: the checker accepts a memory to which nothing was stored, although everything was told and answered: does it judge at all?  A checker for --serve needs --serve");
-	free(words.v);
 }
 
 /* Is the checker of use, and what the requests explain all that it looks at? */
