@@ -1838,6 +1838,135 @@ TEST_F(run, what_a_checker_that_stays_has_mapped_is_restored)
 }
 
 /******************************************************************************
+ * Two QPs and one word
+ */
+
+static void use_second_qp(void) { use_qp(18, 34, 50001); }
+static void use_first_qp(void) { use_qp(QP, 33, 50000); }
+
+TEST_F(run, two_qps_store_to_a_word_in_either_order)
+{
+	write_word(1, 0, 1);
+	use_second_qp();
+	write_word(100, 0, 2);
+	flush(101, 0, 1);
+	use_first_qp();
+	flush(2, 0, 1);
+	use_second_qp();
+	response(101);
+	use_first_qp();
+	response(2);
+	load("spec");
+	EXPECT_STATES(4, 1, "0 1 2");
+	EXPECT_STATES(5, 1, "1 2");
+	EXPECT_STATES(6, 1, "1 2");
+	EXPECT_EQ(true, take_sample(1, 0, 1000, 1).complete);
+	EXPECT_EQ(true, taken.all_allowed);
+	EXPECT_EQ(true, was_taken("1"));
+}
+
+/* The initiator may have waited for that. */
+TEST_F(run, a_qp_that_stores_after_an_answered_flush_of_another_is_second)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	response(2);
+	use_second_qp();
+	write_word(100, 0, 2);
+	flush(101, 0, 1);
+	response(101);
+	load("spec");
+	EXPECT_STATES(6, 1, "2");
+}
+
+/* The other QP may have stored before, between and after them, but the QP's own order holds. */
+TEST_F(run, a_qp_keeps_its_own_order_for_a_word)
+{
+	write_word(1, 0, 1);
+	use_second_qp();
+	write_word(100, 0, 2);
+	write_word(101, 0, 3);
+	flush(102, 0, 1);
+	response(102);
+	use_first_qp();
+	write_word(2, 0, 4);
+	load("spec");
+	EXPECT_STATES(5, 1, "1 3");
+	EXPECT_STATES(6, 1, "1 3 4");
+}
+
+/* The other QP's store may have been executed before the second one, but the first one came before that. */
+TEST_F(run, a_qp_has_no_race_with_what_it_has_stored_since)
+{
+	write_word(1, 0, 1);
+	write_word(2, 0, 4);
+	flush(3, 0, 1);
+	use_second_qp();
+	write_word(100, 0, 3);
+	flush(101, 0, 1);
+	response(101);
+	use_first_qp();
+	response(3);
+	load("spec");
+	EXPECT_STATES(6, 1, "1 3 4");
+	EXPECT_STATES(7, 1, "3 4");
+}
+
+TEST_F(run, a_part_of_a_word_does_not_undo_the_other_part)
+{
+	write_bytes(1, KEY, 0, 4, 1);
+	use_second_qp();
+	write_word(100, 0, 2);
+	flush(101, 0, 1);
+	response(101);
+	load("spec");
+	EXPECT_STATES(4, 1, "2");
+}
+
+TEST_F(run, atomics_keep_the_order_in_which_they_came)
+{
+	write_word(1, 0, 1);
+	use_second_qp();
+	fetch_add(100);
+	flush(101, 0, 1);
+	response(101);
+	load("spec");
+	EXPECT_STATES(4, 1, "/");	/* 1 more than the first one stored, in the target's byte order */
+}
+
+/* What is seen of an ATOMIC WRITE says which FLUSHes have been executed, also if it was overtaken. */
+TEST_F(run, an_atomic_write_that_was_overtaken_has_not_passed_a_flush)
+{
+	write_word(1, 1, 1);
+	flush(2, 1, 1);
+	atomic_write(3, 0, 1);
+	use_second_qp();
+	write_word(100, 0, 2);
+	flush(101, 0, 1);
+	response(101);
+	load("spec");
+	EXPECT_STATES(6, 2, "11 20 21");
+	EXPECT_EQ(true, take_sample(2, 100, 1000, 1).complete);
+	EXPECT_EQ(true, taken.all_allowed);
+	EXPECT_EQ(3, taken.n);
+}
+
+/* So many stores are told apart. */
+TEST_F(run, of_many_stores_to_a_word_the_last_ones_race)
+{
+	write_word(1, 0, 1);
+	write_word(2, 0, 3);
+	use_second_qp();
+	for (unsigned int i = 0; i < 64; i++)
+		write_word(100 + i, 0, 2);
+	flush(164, 0, 1);
+	response(164);
+	load("spec");
+	EXPECT_STATES(65, 1, "0 1 2 3");
+	EXPECT_STATES(68, 1, "2 3");
+}
+
+/******************************************************************************
  * Explanations
  */
 
@@ -1887,6 +2016,18 @@ TEST_F(run, an_old_value_is_raised_as_far_as_it_fails)
 	load("spec");
 	EXPECT_EXPLANATION("2", WANTS(0, 8), "old     0x0  holds what WRITE psn 7 (0x0 to 0x8) gave it, 0x0707070707070707, not what WRITE psn 8 (0x0 to 0x8) gave it, 0x0808080808080808; key 0x101 + 0x0\n");
 	EXPECT_EXPLANATION("2", "[ $(od -A n -t u1 -N 1 $IMAGE) -gt 5 ]", "holds what WRITE psn 5 ");
+}
+
+TEST_F(run, a_race_of_two_qps_is_the_mistake)
+{
+	write_word(1, 0, 1);
+	use_second_qp();
+	write_word(100, 0, 2);
+	flush(101, 0, 1);
+	response(101);
+	load("spec");
+	EXPECT_EXPLANATION("1", WANTS(0, 2),
+			   "Why: WRITE psn 1 (0x0 to 0x8) of QP 17 and WRITE psn 100 (0x0 to 0x8) of QP 18 store to the word at 0x0, and the first is left: a QP does not wait for another QP");
 }
 
 /* Word 1 may be lost whatever comes; that word 0 is lost without word 2 is the mistake. */

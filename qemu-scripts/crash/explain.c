@@ -55,8 +55,7 @@ static void hold_floors(const struct model *model, bool raised, held_list *held)
 	for (size_t i = 0; i < model->open.n; i++) {
 		uint32_t s = model->open.v[i];
 		const struct stretch *stretch = &model->history->stretches.v[s];
-		int32_t position = raised && model->raised_when[s] == model->now ? model->raised[s] :
-										  model->floor[s];
+		int32_t position = raised ? model_raised_floor(model, s) : model->floor[s];
 
 		for (uint32_t w = 0; w < stretch->words; w++)
 			*list_add(held) = (struct held){ stretch->word + w, position };
@@ -408,10 +407,20 @@ static uint32_t find_flush_of_others(const struct model *model, const struct req
 	return NEVER;
 }
 
-static void find_culprit(struct explanation *e, const struct model *model)
+/* The store of another QP to the word that came after what is @held, and is durable; or NULL */
+static const struct request *find_overtaken(struct explanation *e, struct model *model, const struct held *held)
+{
+	const struct update *overtaken;
+
+	model_allows(model, &e->state);
+	overtaken = model_overtaken(model, held->word, held->position);
+	return overtaken ? &model->history->requests.v[overtaken->request] : NULL;
+}
+
+static void find_culprit(struct explanation *e, struct model *model)
 {
 	const struct history *history = model->history;
-	const struct request *lost, *seen, *flush = NULL;
+	const struct request *lost, *seen, *overtaken, *flush = NULL;
 	const struct held *held = NULL;
 	const struct update *update;
 	unsigned int words_lost, words_all;
@@ -433,6 +442,17 @@ static void find_culprit(struct explanation *e, const struct model *model)
 	}
 	update = model_update(history, held->word, held->position + 1);
 	lost = &history->requests.v[e->lost];
+	overtaken = find_overtaken(e, model, held);
+	if (overtaken) {
+		e->culprit = CULPRIT_RACE;
+		e->lost = overtaken - history->requests.v;
+		lost = request_at(model, held->word, held->position, &e->seen);
+		fprintf(why, "%s of QP %u and %s of QP %u store to the word at %s, and the first is left: a QP does not wait for another QP, so the target may execute them in either order.  Wait until a FLUSH of one has completed before you send the other, or use one QP.",
+			request_text(lost), lost->packet->qpn, request_text(overtaken), overtaken->packet->qpn,
+			history_place(history, history_offset(history, held->word)));
+		fclose(why);
+		return;
+	}
 	e->seen = find_seen(e, model, lost);
 	elsewhere = find_seen_elsewhere(e, model, lost);
 	if (update->covered != NEVER) {
@@ -649,6 +669,7 @@ const char *culprit_name(enum culprit culprit)
 	switch (culprit) {
 	case CULPRIT_NOTHING_LOST: return "nothing-lost";
 	case CULPRIT_IN_PARTS: return "in-parts";
+	case CULPRIT_RACE: return "race";
 	case CULPRIT_PASSED: return "passed-a-flush";
 	case CULPRIT_TOO_EARLY: return "too-early";
 	case CULPRIT_GLOBAL: return "global-only";

@@ -11,6 +11,7 @@
 enum culprit {
 	CULPRIT_NOTHING_LOST,	/* the state fails though all that came is there */
 	CULPRIT_IN_PARTS,	/* one word, by two requests */
+	CULPRIT_RACE,		/* one word, by two QPs that do not wait for each other */
 	CULPRIT_PASSED,		/* a WRITE passed a FLUSH that was not waited for */
 	CULPRIT_TOO_EARLY,	/* the FLUSH was not answered yet */
 	CULPRIT_GLOBAL,		/* FLUSH for visibility only */

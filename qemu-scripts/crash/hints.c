@@ -23,11 +23,6 @@ static const struct request *request_at(const struct history *history, uint32_t 
 	return &history->requests.v[index];
 }
 
-static bool is_atomic(const struct request *request)
-{
-	return request->packet->opcode == ROCE_RC_FETCH_ADD || request->packet->opcode == ROCE_RC_CMP_SWAP;
-}
-
 /* Can its loss be seen? */
 static bool changes(const struct history *history, const struct update *update)
 {
@@ -158,24 +153,6 @@ static void look_at_flow(const struct history *history, const struct flow *flow,
 	free(look.pending.v);
 }
 
-/* Was the first durable before the second came?  Then the initiator may have waited for that. */
-static bool is_settled(const struct history *history, const struct update *first, const struct request *second)
-{
-	const struct flow *flow = &history->flows.v[request_at(history, first->request)->flow];
-
-	return first->covered != NEVER &&
-	       answered(request_at(history, flow->flush.v[first->covered - 1]), second->packet->frame);
-}
-
-/* Atomics of all QPs are executed one after the other, so a lock or a counter may be shared. */
-static bool is_race(const struct history *history, const struct update *first, const struct update *second)
-{
-	const struct request *a = request_at(history, first->request);
-	const struct request *b = request_at(history, second->request);
-
-	return a->flow != b->flow && !(is_atomic(a) && is_atomic(b)) && !is_settled(history, first, b);
-}
-
 static void look_at_stretch(const struct history *history, uint32_t s, hint_list *hints)
 {
 	const struct stretch *stretch = &history->stretches.v[s];
@@ -184,7 +161,7 @@ static void look_at_stretch(const struct history *history, uint32_t s, hint_list
 		const struct update *first = stretch_update(history, s, position - 1);
 		const struct update *second = stretch_update(history, s, position);
 
-		if (!is_race(history, first, second))
+		if (!history_race(history, first, second))
 			continue;
 		*list_add(hints) = (struct hint){
 			HINT_TWO_QPS, second->request, first->request, 0, stretch->offset,

@@ -1274,6 +1274,28 @@ bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask)
 	return !(mask & ~held);
 }
 
+bool is_atomic(const struct request *request)
+{
+	return request->packet->opcode == ROCE_RC_FETCH_ADD || request->packet->opcode == ROCE_RC_CMP_SWAP;
+}
+
+/* Was the first durable before the second came?  Then the initiator may have waited for that. */
+static bool is_settled(const struct history *history, const struct update *first, const struct request *second)
+{
+	const struct flow *flow = &history->flows.v[history->requests.v[first->request].flow];
+
+	return first->covered != NEVER &&
+	       answered(&history->requests.v[flow->flush.v[first->covered - 1]], second->packet->frame);
+}
+
+bool history_race(const struct history *history, const struct update *first, const struct update *second)
+{
+	const struct request *a = &history->requests.v[first->request];
+	const struct request *b = &history->requests.v[second->request];
+
+	return a->flow != b->flow && !(is_atomic(a) && is_atomic(b)) && !is_settled(history, first, b);
+}
+
 const struct memory *history_target(const struct history *history, uint64_t offset)
 {
 	unsigned int i = history->targets - 1;

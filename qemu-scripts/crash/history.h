@@ -151,6 +151,15 @@ static inline bool answered(const struct request *request, unsigned int frame)
 	return request->answer && request->answer->frame <= frame;
 }
 
+/* FETCH ADD or COMPARE SWAP */
+bool is_atomic(const struct request *request);
+
+/*
+ * Are two stores to a word of two QPs, and was no FLUSH of the first answered before the second came?  Then nothing
+ * orders them.  Atomics of all QPs are executed one after the other, so a lock or a counter may be shared.
+ */
+bool history_race(const struct history *history, const struct update *first, const struct update *second);
+
 /* Does the FLUSH @flush, whatever its placement and QP, hold these bytes of the word at @offset? */
 bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask);
 

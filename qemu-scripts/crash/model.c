@@ -6,6 +6,7 @@
 #include "model.h"
 
 #define FEW_STATES	1024	/* so many are made one by one */
+#define RACERS		64	/* so many updates of a word may have been executed in another order */
 
 const uint8_t *stretch_bytes(const struct history *history, uint32_t s, int32_t position)
 {
@@ -73,7 +74,7 @@ static void restart(struct model *model)
 	memset(model->executed, 0, history->flows.n * sizeof(*model->executed));
 	memset(model->received, 0, history->flows.n * sizeof(*model->received));
 	for (uint32_t s = 0; s < history->stretches.n; s++) {
-		model->top[s] = model->floor[s] = START;
+		model->top[s] = model->floor[s] = model->durable[s] = START;
 		model->open_at[s] = NEVER;
 	}
 	memset(model->in_message, 0, history->requests.n * sizeof(*model->in_message));
@@ -106,6 +107,15 @@ static void find_witnesses(struct model *model)
 			(void *)history);
 }
 
+static bool is_raced(const struct history *history, uint32_t s)
+{
+	for (uint32_t position = 1; position < history->stretches.v[s].n; position++)
+		if (history_race(history, stretch_update(history, s, position - 1),
+				 stretch_update(history, s, position)))
+			return true;
+	return false;
+}
+
 void model_init(struct model *model, const struct history *history, uint64_t seed)
 {
 	size_t stretches = history->stretches.n, flows = history->flows.n;
@@ -116,6 +126,10 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 	model->chosen = xcalloc(flows, sizeof(*model->chosen));
 	model->top = xcalloc(stretches, sizeof(*model->top));
 	model->floor = xcalloc(stretches, sizeof(*model->floor));
+	model->durable = xcalloc(stretches, sizeof(*model->durable));
+	model->raced = xcalloc(stretches, sizeof(*model->raced));
+	for (uint32_t s = 0; s < stretches; s++)
+		model->raced[s] = is_raced(history, s);
 	model->open_at = xcalloc(stretches, sizeof(*model->open_at));
 	model->raised = xcalloc(stretches, sizeof(*model->raised));
 	model->raised_when = xcalloc(stretches, sizeof(*model->raised_when));
@@ -133,6 +147,58 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 		(void *)history);
 	find_witnesses(model);
 	restart(model);
+}
+
+/******************************************************************************
+ * QPs that race for a word
+ *
+ * The target may have executed their stores in another order than that in which they came.  So the value of one is
+ * left although a later one, of another QP, is durable.
+ */
+
+/*
+ * May the first one have been executed after the second, which came later?  An Atomic of either says that it was not:
+ * its result is known for the order in which they came.  If they store to parts of the word, the second part must lie in
+ * the first.
+ */
+static bool may_overtake(const struct history *history, const struct update *first, const struct update *second)
+{
+	return !is_atomic(&history->requests.v[first->request]) && !is_atomic(&history->requests.v[second->request]) &&
+	       !(second->mask & ~first->mask) && history_race(history, first, second);
+}
+
+/* Does an update up to @durable follow that is durable with so many flushes executed, and that it cannot overtake? */
+static bool is_superseded(const struct model *model, uint32_t s, int32_t position, int32_t durable,
+			  const uint32_t *executed)
+{
+	const struct history *history = model->history;
+	const struct update *first;
+
+	if (position == START || durable - position > RACERS)
+		return position < durable;
+	first = stretch_update(history, s, position);
+	for (int32_t p = position + 1; p <= durable; p++) {
+		const struct update *second = stretch_update(history, s, p);
+
+		if (second->covered <= executed[request_of(model, second)->flow] &&
+		    !may_overtake(history, first, second))
+			return true;
+	}
+	return false;
+}
+
+/* The lowest position that words of the stretch may hold. */
+static int32_t lowest(const struct model *model, uint32_t s, int32_t durable, const uint32_t *executed)
+{
+	int32_t position = model->floor[s];
+
+	if (!model->raced[s])
+		return durable;
+	if (position < durable - RACERS)
+		position = durable - RACERS;
+	while (is_superseded(model, s, position, durable, executed))
+		position++;
+	return position;
 }
 
 static void set_open(struct model *model, uint32_t s)
@@ -205,8 +271,14 @@ static void receive(struct model *model, uint32_t index)
 		model->received[request->flow]++;
 }
 
+/* What the flush numbered model->executed[] covers, at @position, is durable. */
 static void raise_floor(struct model *model, uint32_t s, int32_t position)
 {
+	if (position <= model->durable[s] && !model->raced[s])
+		return;
+	if (position > model->durable[s])
+		model->durable[s] = position;
+	position = lowest(model, s, model->durable[s], model->executed);
 	while (model->floor[s] < position) {
 		uint32_t r = stretch_update(model->history, s, ++model->floor[s])->request;
 		uint32_t message = model->history->requests.v[r].message;
@@ -304,7 +376,7 @@ static void raise_floors(struct model *model)
 
 				if (model->raised_when[s] != model->now) {
 					model->raised_when[s] = model->now;
-					model->raised[s] = model->floor[s];
+					model->raised[s] = model->durable[s];
 				}
 				if ((int32_t)update->position > model->raised[s])
 					model->raised[s] = update->position;
@@ -312,9 +384,17 @@ static void raise_floors(struct model *model)
 		}
 }
 
-static int32_t floor_of(const struct model *model, uint32_t s)
+static int32_t durable_of(const struct model *model, uint32_t s)
 {
-	return model->raised_when[s] == model->now ? model->raised[s] : model->floor[s];
+	return model->raised_when[s] == model->now ? model->raised[s] : model->durable[s];
+}
+
+const struct update *model_overtaken(const struct model *model, uint32_t word, int32_t position)
+{
+	uint32_t s = history_stretch_of(model->history, word);
+	int32_t durable = durable_of(model, s);
+
+	return position < durable ? stretch_update(model->history, s, durable) : NULL;
 }
 
 static void choose(struct model *model, const uint32_t *flushes)
@@ -335,9 +415,11 @@ static uint32_t needs(const struct model *model, const struct update *update)
 /* May words of the stretch hold this, with the FLUSHes in chosen[], and no more, executed? */
 static bool permits(const struct model *model, uint32_t s, int32_t position)
 {
+	int32_t durable = durable_of(model, s);
 	const struct update *update;
 
-	if (position < floor_of(model, s) || position > model->top[s])
+	if (position > model->top[s] || (position < durable && !model->raced[s]) ||
+	    is_superseded(model, s, position, durable, model->chosen))
 		return false;
 	if (position == START)
 		return true;
@@ -345,12 +427,27 @@ static bool permits(const struct model *model, uint32_t s, int32_t position)
 	return needs(model, update) <= model->chosen[request_of(model, update)->flow];
 }
 
+/* The lowest position that it permits. */
+static int32_t floor_of(const struct model *model, uint32_t s)
+{
+	int32_t position = lowest(model, s, durable_of(model, s), model->chosen);
+
+	while (model->raced[s] && !permits(model, s, position))
+		position++;
+	return position;
+}
+
+int32_t model_raised_floor(const struct model *model, uint32_t s)
+{
+	return floor_of(model, s);
+}
+
 /* The newest value that the word may hold so, and that @lost does not pick; the floor is one. */
 static int32_t newest(const struct model *model, uint32_t s, uint32_t w, model_pick lost, const void *arg)
 {
-	int32_t position = model->top[s];
+	int32_t position = model->top[s], floor = floor_of(model, s);
 
-	while (position > floor_of(model, s) &&
+	while (position > floor &&
 	       (!permits(model, s, position) ||
 		(lost && lost(model, stretch_update(model->history, s, position), w, arg))))
 		position--;
@@ -361,10 +458,10 @@ static int32_t newest(const struct model *model, uint32_t s, uint32_t w, model_p
 static int32_t newest_left(const struct model *model, uint32_t s, uint32_t w, model_pick left,
 			   const void *arg)
 {
-	int32_t position = model->top[s];
+	int32_t position = model->top[s], floor = floor_of(model, s);
 
-	while (position > floor_of(model, s) &&
-	       !left(model, stretch_update(model->history, s, position), w, arg))
+	while (position > floor &&
+	       (!permits(model, s, position) || !left(model, stretch_update(model->history, s, position), w, arg)))
 		position--;
 	return position;
 }
@@ -413,7 +510,7 @@ static bool is_allowed(struct model *model)
 	}
 	raise_floors(model);
 	for_each_open(model, s, w)
-		if (model->choice[w] < floor_of(model, s) || model->choice[w] > model->top[s])
+		if (!permits(model, s, model->choice[w]))
 			return false;
 	return true;
 }
@@ -475,9 +572,9 @@ void model_lose(struct model *model, model_pick pick, const void *arg, struct st
 	for_each_open(model, s, w)
 		for (int32_t p = model->floor[s] + 1; p <= model->top[s]; p++) {
 			const struct update *update = stretch_update(model->history, s, p);
-			uint32_t *chosen = &model->chosen[request_of(model, update)->flow];
+			uint32_t flow = request_of(model, update)->flow, *chosen = &model->chosen[flow];
 
-			if (update->covered != NEVER && update->covered <= *chosen &&
+			if (update->covered > model->executed[flow] && update->covered <= *chosen &&
 			    pick(model, update, w, arg))
 				*chosen = update->covered - 1;
 		}

@@ -39,7 +39,9 @@ struct model {
 	uint32_t answers;		/* to flushes, in answer[] */
 	uint32_t *executed;		/* of each flow: flushes that were, for sure */
 	uint32_t *received;		/* and those that may have been */
-	int32_t *top, *floor;		/* of each stretch: positions */
+	int32_t *top, *floor;		/* of each stretch: positions; there is none lower that it may hold */
+	int32_t *durable;		/* the newest that an executed flush covers: the floor, if no QPs race */
+	bool *raced;			/* do QPs race for the words of the stretch? */
 	LIST(uint32_t) open;		/* stretches whose words may hold more than one value */
 	size_t open_words;
 	uint32_t *open_at;		/* where a stretch is in it, or NEVER */
@@ -58,7 +60,7 @@ struct model {
 	uint32_t witnessed;		/* so many of them */
 
 	/* Of use inside. */
-	int32_t *raised;
+	int32_t *raised;		/* what is durable, when so many flushes as in @chosen have been executed */
 	uint32_t *raised_when, now;
 	uint32_t *chosen;		/* of each flow */
 	int32_t *choice;		/* of each word of the open stretches */
@@ -90,6 +92,15 @@ bool model_choice(struct model *model, size_t n, struct state *state);
 
 /* True if the model allows the state.  Its hash is set then. */
 bool model_allows(struct model *model, struct state *state);
+
+/*
+ * The newest update of a word that is durable in the state that the model was asked about last, if it came after that
+ * at @position, which is left only because QPs race; or NULL.
+ */
+const struct update *model_overtaken(const struct model *model, uint32_t word, int32_t position);
+
+/* The floor of a stretch in the state that the model was asked about last. */
+int32_t model_raised_floor(const struct model *model, uint32_t s);
 
 /* A random state that the model allows. */
 void model_random(struct model *model, uint64_t seed, struct state *state);
