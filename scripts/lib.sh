@@ -33,7 +33,8 @@ CACHE=${RXE_MPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rxe-mpe}
 # in all folders and clones: rdma-core with and without the series, a patch that an earlier check has built.
 use_ccache() {
 	# shellcheck disable=SC2034 # the caller uses it
-	ccache=$(type -P ccache) || return 0
+	ccache=$(! type -P ccache >/dev/null || say "$PWD/scripts/compile-cached")
+	[[ -n $ccache ]] || return 0
 	export CCACHE_DIR=$CACHE/ccache
 	export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE=2G
 }

@@ -187,6 +187,26 @@ broken_suites_are_failures() {
 	[[ $status == 2 && $(<"$work/stdout") == *typo* ]] || fail "a suite that is not there: status $status: $(<"$work/stdout")"
 }
 
+# In the way a kernel's image is made: the source stays the same, and so does the size of what it includes.
+what_a_source_includes_is_compiled() {
+	local text
+	type -P ccache >/dev/null || { echo "no ccache"; exit 4; }
+	mkdir "$work/cached"
+	cd "$work/cached"
+	printf '.section .rodata\n.incbin "text"\n' >image.S
+	for text in first other; do
+		echo "$text" >text
+		CCACHE_DIR=$work/cache CCACHE_DEPEND=1 "$root/scripts/compile-cached" gcc -MD -c -o image.o image.S
+		grep -q "$text" image.o || fail "the object does not have the $text text"
+	done
+	# Anything else is compiled once.
+	echo 'int it;' >plain.c
+	for text in first other; do
+		CCACHE_DIR=$work/cache CCACHE_DEPEND=1 CCACHE_LOGFILE=$work/log "$root/scripts/compile-cached" gcc -MD -c -o plain.o plain.c
+	done
+	grep -q 'Result: direct_cache_hit' "$work/log" || fail "nothing is found in the cache"
+}
+
 # `make clean`, in another folder, with a build of its own
 clean_keeps_trees() {
 	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
@@ -207,6 +227,7 @@ cases=(
 	a_suite_runs_what_it_is_asked_for
 	splats_are_found
 	wrong_usage_is_explained
+	what_a_source_includes_is_compiled
 	clean_keeps_trees
 )
 run_suite 2 "$@"
