@@ -5,6 +5,7 @@
 # hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own.
 #
 #	--legacy-icrc	as for conformance.sh; hostile-wqes only
+#	--flushes-refused	as for hostile-wqes
 #
 # With LONG=1 for ten times as long.
 
@@ -17,7 +18,7 @@ times=$((${LONG:-0} ? 10 : 1))
 wqes=(hostile-wqes --races $((times * 15)))
 ! sends_legacy_icrc || wqes+=(--legacy-icrc)
 option() {
-	[[ $1 == --legacy-icrc ]] || return
+	[[ $1 == --legacy-icrc || $1 == --flushes-refused ]] || return
 	wqes+=("$1")
 }
 
