@@ -221,10 +221,13 @@ TEST_F(run, an_answered_persistent_flush_is_a_floor)
 TEST_F(run, all_values_above_the_floor_may_be_left)
 {
 	write_word(1, 0, 1);
-	write_word(2, 0, 2);
-	write_word(3, 0, 3);
+	flush(2, 0, 1);
+	write_word(3, 0, 2);
+	write_word(4, 0, 3);
+	response(2);
 	load("spec");
-	EXPECT_STATES(3, 1, "0 1 2 3");
+	EXPECT_STATES(4, 1, "0 1 2 3");
+	EXPECT_STATES(5, 1, "1 2 3");
 }
 
 TEST_F(run, a_write_is_torn_between_words)
