@@ -235,7 +235,7 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 
 SUBMISSIONS := build/submission
 .PHONY: submission
-submission: submission-kernel $(if $(TOPIC),,submission-rdma-core submission-iproute2 submission-perftest submission-wireshark) ## build/submission: mail, and pull requests for rdma-core, perftest and Wireshark; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
+submission: $(if $(TOPIC),submission-kernel,submission-rdma-core submission-iproute2 submission-perftest submission-wireshark) ## build/submission: mail, and pull requests for rdma-core, perftest and Wireshark; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
 .PHONY: submission-kernel submission-rdma-core submission-iproute2 submission-perftest submission-wireshark
 submission-kernel: $(KERNEL_TREE)/.git
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES)$(TOPIC:%=/%) \
