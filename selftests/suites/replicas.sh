@@ -7,7 +7,8 @@
 # and each initiator continues with all that the one before it had acknowledged.
 #
 # In one guest the targets are processes, each with an NVDIMM of its own, and what is sent to each is late by
-# chance (broken-replicas).  In a group each target is a guest, whose power is cut.
+# chance (broken-replicas).  In a group each target is a guest, whose power is cut; or crash-states makes all that a power
+# failure of all targets may have left at any moment.
 #
 # With LONG=1 there are 200 rounds in place of 11.  SEED=N replays what is killed, after how many records, the texts and
 # the seeds of what is lost; how far things got until then is up to the machine.
@@ -347,6 +348,75 @@ group_rounds() {
 }
 
 ##############################################################################
+# Joint states
+
+# three_initiators MISTAKE FOLDER: in the client's guest.  The first one leaves with all targets in line, the second one
+# cannot reach target 1, and dies, the third one recovers; their text is in FOLDER.
+three_initiators() {
+	local -a lines=() addresses
+	read -ra addresses <<<"$RXE_PEER_ADDRS"
+	append() { exec broken-replicas "$1" 0 "$2/text" "$3" "$2/acknowledged" 1 "${addresses[@]}"; }
+	(append "$@" 5)
+	ip neigh replace "${addresses[0]}" lladdr 02:00:00:00:00:01 dev eth0 nud permanent
+	append "$@" 400 &
+	until ((${#lines[@]} >= 25)); do
+		sleep 0.01
+		mapfile -t lines <"$2/acknowledged"
+	done
+	kill -KILL $!
+	wait
+	ip neigh del "${addresses[0]}" dev eth0
+	(append "$@" 5)
+}
+
+# joint_states STATUS MISTAKE: what crash-states says of three such initiators is in $said.  Target 2 answers late, so
+# that it matters which answers are waited for.
+joint_states() {
+	local status=0
+	local late="tc qdisc add dev eth0 root netem delay 30ms"
+	seq -f "line %.0f, for crash-states" 500 >"$work/text"
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" group --name replicas-joint --stop-server --mem 512M \
+		--client-share "$work" --server "$serve_replica" --server1-pmem 16M \
+		--server "$late; $serve_replica" --server2-pmem 16M --server "$serve_replica" --server3-pmem 16M \
+		--client "$(printf '%q --do three_initiators %q %q' "$0" "$2" "$work")" >"$work/log" 2>&1 || fail "$(<"$work/log")"
+	echo "# SEED=$seed"
+	said=$("$root/qemu-scripts/crash-states" --seed "$seed" --serve "$work/out/latest" -- \
+		replicas-survive "$work/text" --serve 2>&1) || status=$?
+	echo "$said"
+	((status == $1)) || fail "status $status, not $1"
+	echo "# $2: $(grep -m 1 ' states of ' <<<"$said")"
+}
+
+says() { [[ $said == *"$1"* ]] || fail "it does not say: $1"; }
+
+# Of a power failure of all targets at any moment: whichever two of three come back.
+each_majority_of_all_joint_states_has_what_was_acknowledged() {
+	local said
+	joint_states 0 none
+	says "coverage: complete"
+	says "held at the end what these requests explain, and nothing else had changed"
+	grep -q "^recovered [1-9][0-9][0-9]* records, as initiator 3" "$work/log" ||
+		fail "the third initiator has not recovered"
+}
+
+a_joint_state_shows_that_one_answer_is_no_majority() {
+	local said
+	joint_states 1 one-answer
+	says "records are acknowledged, and they have only "
+}
+a_joint_state_shows_a_missing_flush() {
+	local said
+	joint_states 1 no-flush
+	says "No persistent FLUSH of its QP that covers it follows, and ATOMIC WRITE psn"
+	says "a record is broken, but its copy has counted since epoch 1"
+}
+a_joint_state_shows_a_recovery_from_one_target() {
+	local said
+	joint_states 1 one-target
+	says "records are acknowledged, and they have only "
+}
+
+##############################################################################
 # Cases
 
 # in_guest TARGETS TIMEOUT FUNCTION [ARGUMENT...]
@@ -427,7 +497,13 @@ cases=(
 	who_does_not_repair_is_caught
 	a_longer_copy_of_an_older_epoch_is_cut
 	who_takes_the_longest_copy_is_caught
+	each_majority_of_all_joint_states_has_what_was_acknowledged
 )
-long_cases=(demo_goes_through_two_power_cuts)
+long_cases=(
+	demo_goes_through_two_power_cuts
+	a_joint_state_shows_that_one_answer_is_no_majority
+	a_joint_state_shows_a_missing_flush
+	a_joint_state_shows_a_recovery_from_one_target
+)
 
 run_suite 1 "$@"

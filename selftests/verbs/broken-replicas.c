@@ -37,9 +37,10 @@ static enum mistake {
 	ONE_TARGET,	/* recovers from one target */
 	NO_REPAIR,	/* takes a target for the same as the log that has a tail, whatever it lacks before */
 	LONGEST,	/* goes on with the longest copy, whatever its epoch */
+	NO_FLUSH,	/* lets the tail come without a FLUSH of the records */
 } mistake;
 
-static const char *const names[] = { "none", "one-answer", "one-target", "no-repair", "longest" };
+static const char *const names[] = { "none", "one-answer", "one-target", "no-repair", "longest", "no-flush" };
 
 __u32 __wrap_replicas_acknowledged(const __u32 durable[], unsigned int targets)
 {
@@ -106,13 +107,30 @@ static int late(struct request request)
 	return 0;
 }
 
+static int publish(struct log_connection *connection, __u64 where, const void *data, size_t size, __u32 lkey,
+		   __u64 pointer_where, const void *pointer, __u64 wr_id)
+{
+	struct ibv_qp_ex *qp = connection->qp;
+	__u64 base = connection->region.addr;
+
+	if (mistake != NO_FLUSH)
+		return __real_log_publish(connection, where, data, size, lkey, pointer_where, pointer, wr_id);
+	ibv_wr_start(qp);
+	qp->wr_flags = 0;
+	ibv_wr_rdma_write(qp, connection->region.rkey, base + where);
+	ibv_wr_set_sge(qp, lkey, (uintptr_t)data, size);
+	if (ibv_wr_complete(qp))
+		return ENOMEM;
+	return __real_log_store(connection, pointer_where, pointer, wr_id);
+}
+
 int __wrap_log_publish(struct log_connection *connection, __u64 where, const void *data, size_t size,
 		       __u32 lkey, __u64 pointer_where, const void *pointer, __u64 wr_id)
 {
 	struct request request = { connection, 0, data, size, lkey, where, pointer_where, 0, wr_id };
 
 	if (!lags)
-		return __real_log_publish(connection, where, data, size, lkey, pointer_where, pointer, wr_id);
+		return publish(connection, where, data, size, lkey, pointer_where, pointer, wr_id);
 	memcpy(&request.pointer, pointer, sizeof(request.pointer));
 	return late(request);
 }
@@ -140,8 +158,8 @@ static void let_go(long now, const struct rdma_cm_id *gone)
 		if (r->due > now)
 			requests[kept++] = *r;
 		else if (r->data)
-			__real_log_publish(r->connection, r->where, r->data, r->size, r->lkey,
-					   r->pointer_where, &r->pointer, r->wr_id);
+			publish(r->connection, r->where, r->data, r->size, r->lkey, r->pointer_where, &r->pointer,
+				r->wr_id);
 		else
 			__real_log_store(r->connection, r->pointer_where, &r->pointer, r->wr_id);
 	}
