@@ -13,6 +13,8 @@
  *	--mtu BYTES	path MTU: 256, 512, 1024 (without this option), 2048 or 4096
  *	--legacy-icrc	be a peer like Linux 6.2 to 7.3: send FLUSH with their ICRC, take no other.
  *			The kernel has to find that out, on each QP; no switch tells it.
+ *	--flushes-refused	what the kernel refuses completes as if it were flushed, as
+ *			Linux 6.2 to 7.3 do it
  *	--after CASE	start after this case, say because it took the kernel down
  *
  * KSFT_TIMEOUT_SCALE=N in the environment makes all deadlines N times longer. Exit status: 0 all
@@ -23,6 +25,7 @@
 #include <sched.h>
 
 #include "rxe_mpe_case_runner.h"
+#include "rxe_mpe_requester.h"
 
 static const struct case_doc *find_doc(const char *fixture, const char *part)
 {
@@ -82,14 +85,15 @@ static unsigned int path_mtu(const char *words)
 }
 
 static const char usage[] =
-	"usage: rxe_mpe_conformance [--list] [--legacy-icrc] [--ipv6] [--vlan ID]\n"
-	"                           [--mtu BYTES] [--after CASE] [PATTERN]...";
+	"usage: rxe_mpe_conformance [--list] [--legacy-icrc] [--flushes-refused] [--ipv6]\n"
+	"                           [--vlan ID] [--mtu BYTES] [--after CASE] [PATTERN]...";
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "list", no_argument, NULL, 'l' },
 		{ "legacy-icrc", no_argument, NULL, 'i' },
+		{ "flushes-refused", no_argument, NULL, 'f' },
 		{ "after", required_argument, NULL, 'a' },
 		{ "ipv6", no_argument, NULL, '6' },
 		{ "vlan", required_argument, NULL, 'v' },
@@ -105,6 +109,8 @@ int main(int argc, char **argv)
 			list = true;
 		else if (option == 'i')
 			peer_legacy_icrc = true;
+		else if (option == 'f')
+			kernel_flushes_refused = true;
 		else if (option == 'a')
 			selection.after = optarg;
 		else if (option == '6')

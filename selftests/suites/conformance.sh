@@ -5,8 +5,8 @@
 # guest runs those after it.
 #
 #	--kernel IMAGE	another kernel; one without the verbs is skipped
-#	--legacy-icrc, --ipv6, --vlan ID, --mtu BYTES	as for rxe_mpe_conformance; the first is given where the driver of
-#							$BASE needs it
+#	--legacy-icrc, --flushes-refused, --ipv6, --vlan ID, --mtu BYTES
+#			as for rxe_mpe_conformance; the first is given where the driver of $BASE needs it
 
 set -euo pipefail
 
@@ -24,7 +24,7 @@ program_options=()
 option() {
 	case $1 in
 	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") words=2 ;;
-	--legacy-icrc | --ipv6) program_options+=("$1") ;;
+	--legacy-icrc | --flushes-refused | --ipv6) program_options+=("$1") ;;
 	--vlan | --mtu) program_options+=("$1" "${2:?$1 needs a value}") words=2 ;;
 	*) return 1 ;;
 	esac

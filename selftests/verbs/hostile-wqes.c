@@ -8,8 +8,7 @@
  *	hostile-wqes [OPTION...] [PATTERN...]	run the cases that match, as KTAP
  *
  *	--legacy-icrc	as for rxe_mpe_conformance
- *	--flushes-refused	the kernel completes a WQE that it refuses as if it were flushed, as Linux
- *			7.3 does: with IBV_WC_WR_FLUSH_ERR
+ *	--flushes-refused	the same
  *	--on-demand	the data is in a region that is paged on demand
  *	--races N	N tries of each race between the kernel and a thread
  *
@@ -62,24 +61,16 @@ enum verdict {
 	NOT_BOUND = IBV_WC_MW_BIND_ERR,
 };
 
-static bool flushes_refused;
-
-/* The status of a WQE that is refused, on a kernel that gives each its own. */
-static enum ibv_wc_status refusal(enum ibv_wc_status own)
-{
-	return flushes_refused ? IBV_WC_WR_FLUSH_ERR : own;
-}
-
 static void expect_refused_wc(struct __test_metadata *_metadata, const struct ibv_wc *wc,
 			      enum ibv_wc_status own)
 {
-	ASSERT_STREQ(ibv_wc_status_str(refusal(own)), ibv_wc_status_str(wc->status));
+	ASSERT_STREQ(ibv_wc_status_str(refused_status(own)), ibv_wc_status_str(wc->status));
 }
 
 static void expect_refusal(struct __test_metadata *_metadata, struct client *client,
 			   enum verdict verdict)
 {
-	expect_wc(_metadata, client, client->line.id, refusal((enum ibv_wc_status)verdict));
+	expect_wc(_metadata, client, client->line.id, refused_status((enum ibv_wc_status)verdict));
 	expect_silence(_metadata, client);
 }
 
@@ -1101,7 +1092,7 @@ int main(int argc, char **argv)
 		if (option == 'i')
 			peer_legacy_icrc = true;
 		else if (option == 'f')
-			flushes_refused = true;
+			kernel_flushes_refused = true;
 		else if (option == 'o')
 			rxe_on_demand = true;
 		else if (option == 'r')
