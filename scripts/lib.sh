@@ -31,12 +31,27 @@ CACHE=${RXE_MPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rxe-mpe}
 
 # use_ccache: sets $ccache to what stands before a compiler; empty without ccache.  The same source is then compiled once
 # in all folders and clones: rdma-core with and without the series, a patch that an earlier check has built.
+# shellcheck disable=SC2034 # the caller uses it
 use_ccache() {
-	# shellcheck disable=SC2034 # the caller uses it
-	ccache=$(! type -P ccache >/dev/null || say "$PWD/scripts/compile-cached")
-	[[ -n $ccache ]] || return 0
+	ccache=
+	type -P ccache >/dev/null || return 0
+	ccache=$PWD/scripts/compile-cached
 	export CCACHE_DIR=$CACHE/ccache
 	export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE=2G
+}
+
+# digest_of FOLDER [TEST...]: stands for all files in it that pass the TESTs of find
+digest_of() { find "$1" -type f "${@:2}" -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16; }
+
+# draw_label WIDTH COLOR WORDS: a picture of them, as SVG
+draw_label() {
+	cat <<-END
+		<svg xmlns="http://www.w3.org/2000/svg" width="$1" height="24" role="img">
+		<title>$3</title>
+		<rect width="100%" height="100%" rx="4" fill="$2"/>
+		<text x="10" y="17" fill="#fff" font-family="DejaVu Sans, sans-serif" font-size="13">$3</text>
+		</svg>
+	END
 }
 
 AUTHOR_NAME=rxe-mpe AUTHOR_MAIL=rxe-mpe@localhost
