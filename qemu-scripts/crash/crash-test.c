@@ -191,6 +191,9 @@ static void use_qp(uint32_t qp, uint32_t peer, uint16_t port)
 	net.port = port;
 }
 
+static void use_first_qp(void) { use_qp(QP, 33, 50000); }
+static void use_second_qp(void) { use_qp(18, 34, 50001); }
+
 /******************************************************************************
  * The model
  */
@@ -401,7 +404,7 @@ TEST_F(run, by_adr_read_a_read_of_nothing_or_elsewhere_is_none)
 TEST_F(run, by_adr_read_a_read_speaks_for_its_own_qp_and_what_precedes_it)
 {
 	write_word(1, 0, 1);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	write_word(100, 1, 1);
 	read_memory(101, KEY, 0, 8);
 	write_word(102, 2, 1);
@@ -629,10 +632,10 @@ TEST_F(run, atomics_store_what_their_answers_tell)
 
 TEST_F(run, a_flush_speaks_for_its_own_qp)
 {
-	use_qp(17, 33, 50000);
+	use_first_qp();
 	write_word(1, 0, 1);
 	ack(1);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	write_word(100, 1, 1);
 	flush(101, 0, 2);
 	response(101);
@@ -667,23 +670,23 @@ TEST_F(run, qps_with_the_same_psns_are_told_apart_by_their_ports)
 
 TEST_F(run, qps_that_cannot_be_told_apart_are_an_error)
 {
-	use_qp(17, 33, 50000);
+	use_first_qp();
 	write_word(1, 0, 1);
 	use_qp(18, 35, 50000);
 	write_word(1, 1, 1);
 	ack(1);
-	use_qp(17, 33, 50000);
+	use_first_qp();
 	ack(1);
 	EXPECT_ERROR("it may answer one of several QPs, and nothing tells which");
 }
 
 TEST_F(run, qps_share_words)
 {
-	use_qp(17, 33, 50000);
+	use_first_qp();
 	write_word(1, 0, 1);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	write_word(100, 0, 2);
-	use_qp(17, 33, 50000);
+	use_first_qp();
 	flush(2, 0, 1);
 	response(2);
 	load("spec");
@@ -1250,7 +1253,7 @@ TEST_F(run, hints_name_a_flush_before_its_write)
 TEST_F(run, hints_name_a_flush_of_another_qp)
 {
 	write_word(1, 0, 1);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	flush(100, 0, 1);
 	load("spec");
 	EXPECT_HINT("hint: frame 2, FLUSH psn 100 (0x0 to 0x8) of QP 18: it covers nothing; WRITE psn 1 (0x0 to 0x8), frame 1, which it names, is of QP 17");
@@ -1261,7 +1264,7 @@ TEST_F(run, hints_blame_no_other_qp_for_what_is_covered)
 {
 	write_word(1, 0, 1);
 	flush(2, 0, 1);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	flush(100, 0, 1);
 	load("spec");
 	EXPECT_HINT("hint: frame 3, FLUSH psn 100 (0x0 to 0x8) of QP 18: it covers nothing\n");
@@ -1279,9 +1282,9 @@ TEST_F(run, hints_name_two_qps_on_one_word)
 {
 	write_bytes(1, KEY, 0, 24, 1);
 	flush(2, 0, 3);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	write_word(100, 1, 2);
-	use_qp(17, 33, 50000);
+	use_first_qp();
 	response(2);
 	load("spec");
 	EXPECT_HINT("hint: frame 3, WRITE psn 100 (0x8 to 0x10) of QP 18: WRITE psn 1 (0x0 to 0x18), frame 1, of QP 17 stored to the same word, 0x8, and no FLUSH");
@@ -1293,7 +1296,7 @@ TEST_F(run, hints_say_nothing_of_two_qps_after_each_other)
 	write_word(1, 0, 1);
 	flush(2, 0, 1);
 	response(2);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	write_word(100, 0, 2);
 	load("spec");
 	EXPECT_STREQ("", hints_text());
@@ -1309,7 +1312,7 @@ static void fetch_add(uint32_t psn)
 TEST_F(run, hints_say_nothing_of_a_counter_of_two_qps)
 {
 	fetch_add(1);
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	fetch_add(100);
 	load("spec");
 	EXPECT_STREQ("", hints_text());
@@ -1844,8 +1847,14 @@ TEST_F(run, what_a_checker_that_stays_has_mapped_is_restored)
  * Two QPs and one word
  */
 
-static void use_second_qp(void) { use_qp(18, 34, 50001); }
-static void use_first_qp(void) { use_qp(QP, 33, 50000); }
+/* It stores to word 0, and its FLUSH is answered. */
+static void second_qp_stores(uint64_t value)
+{
+	use_second_qp();
+	write_word(100, 0, value);
+	flush(101, 0, 1);
+	response(101);
+}
 
 TEST_F(run, two_qps_store_to_a_word_in_either_order)
 {
@@ -1874,10 +1883,7 @@ TEST_F(run, a_qp_that_stores_after_an_answered_flush_of_another_is_second)
 	write_word(1, 0, 1);
 	flush(2, 0, 1);
 	response(2);
-	use_second_qp();
-	write_word(100, 0, 2);
-	flush(101, 0, 1);
-	response(101);
+	second_qp_stores(2);
 	load("spec");
 	EXPECT_STATES(6, 1, "2");
 }
@@ -1904,10 +1910,7 @@ TEST_F(run, a_qp_has_no_race_with_what_it_has_stored_since)
 	write_word(1, 0, 1);
 	write_word(2, 0, 4);
 	flush(3, 0, 1);
-	use_second_qp();
-	write_word(100, 0, 3);
-	flush(101, 0, 1);
-	response(101);
+	second_qp_stores(3);
 	use_first_qp();
 	response(3);
 	load("spec");
@@ -1918,10 +1921,7 @@ TEST_F(run, a_qp_has_no_race_with_what_it_has_stored_since)
 TEST_F(run, a_part_of_a_word_does_not_undo_the_other_part)
 {
 	write_bytes(1, KEY, 0, 4, 1);
-	use_second_qp();
-	write_word(100, 0, 2);
-	flush(101, 0, 1);
-	response(101);
+	second_qp_stores(2);
 	load("spec");
 	EXPECT_STATES(4, 1, "2");
 }
@@ -1943,10 +1943,7 @@ TEST_F(run, an_atomic_write_that_was_overtaken_has_not_passed_a_flush)
 	write_word(1, 1, 1);
 	flush(2, 1, 1);
 	atomic_write(3, 0, 1);
-	use_second_qp();
-	write_word(100, 0, 2);
-	flush(101, 0, 1);
-	response(101);
+	second_qp_stores(2);
 	load("spec");
 	EXPECT_STATES(6, 2, "11 20 21");
 	EXPECT_EQ(true, take_sample(2, 100, 1000, 1).complete);
@@ -2024,10 +2021,7 @@ TEST_F(run, an_old_value_is_raised_as_far_as_it_fails)
 TEST_F(run, a_race_of_two_qps_is_the_mistake)
 {
 	write_word(1, 0, 1);
-	use_second_qp();
-	write_word(100, 0, 2);
-	flush(101, 0, 1);
-	response(101);
+	second_qp_stores(2);
 	load("spec");
 	EXPECT_EXPLANATION("1", WANTS(0, 2),
 			   "Why: WRITE psn 1 (0x0 to 0x8) of QP 17 and WRITE psn 100 (0x0 to 0x8) of QP 18 store to the word at 0x0, and the first is left: a QP does not wait for another QP");
@@ -2036,9 +2030,9 @@ TEST_F(run, a_race_of_two_qps_is_the_mistake)
 /* Word 1 may be lost whatever comes; that word 0 is lost without word 2 is the mistake. */
 TEST_F(run, what_came_after_it_makes_the_loss_a_mistake)
 {
-	use_qp(18, 34, 50001);
+	use_second_qp();
 	write_word(100, 1, 1);
-	use_qp(17, 33, 50000);
+	use_first_qp();
 	write_word(1, 0, 1);
 	flush(2, 3, 1);
 	atomic_write(3, 2, 1);

@@ -427,8 +427,7 @@ static bool permits(const struct model *model, uint32_t s, int32_t position)
 	return needs(model, update) <= model->chosen[request_of(model, update)->flow];
 }
 
-/* The lowest position that it permits. */
-static int32_t floor_of(const struct model *model, uint32_t s)
+int32_t model_raised_floor(const struct model *model, uint32_t s)
 {
 	int32_t position = lowest(model, s, durable_of(model, s), model->chosen);
 
@@ -437,15 +436,10 @@ static int32_t floor_of(const struct model *model, uint32_t s)
 	return position;
 }
 
-int32_t model_raised_floor(const struct model *model, uint32_t s)
-{
-	return floor_of(model, s);
-}
-
 /* The newest value that the word may hold so, and that @lost does not pick; the floor is one. */
 static int32_t newest(const struct model *model, uint32_t s, uint32_t w, model_pick lost, const void *arg)
 {
-	int32_t position = model->top[s], floor = floor_of(model, s);
+	int32_t position = model->top[s], floor = model_raised_floor(model, s);
 
 	while (position > floor &&
 	       (!permits(model, s, position) ||
@@ -458,7 +452,7 @@ static int32_t newest(const struct model *model, uint32_t s, uint32_t w, model_p
 static int32_t newest_left(const struct model *model, uint32_t s, uint32_t w, model_pick left,
 			   const void *arg)
 {
-	int32_t position = model->top[s], floor = floor_of(model, s);
+	int32_t position = model->top[s], floor = model_raised_floor(model, s);
 
 	while (position > floor &&
 	       (!permits(model, s, position) || !left(model, stretch_update(model->history, s, position), w, arg)))
@@ -634,7 +628,7 @@ static void choose_by_chance(struct model *model, uint64_t seed)
 	raise_floors(model);
 	for_each_open(model, s, w) {
 		uint64_t chance = mix64(seed ^ mix64(lost_together(model, grain, s, w) + 1));
-		int32_t low = floor_of(model, s), high = newest(model, s, w, NULL, NULL);
+		int32_t low = model_raised_floor(model, s), high = newest(model, s, w, NULL, NULL);
 
 		model->choice[w] = chance % 256 < bias ? high : low;
 		/* Now and then a value between them. */
