@@ -33,9 +33,9 @@ static __u32 n_lines;
 static struct {
 	const struct log_header *header;
 	size_t size;
-	bool counts;
 } copies[REPLICAS_MAX];
 static unsigned int targets;
+static unsigned int counting;	/* the set of those that count */
 
 /* What this says of the state: its last line is what is wrong, if anything is. */
 static char said[1024];
@@ -107,12 +107,14 @@ static const char *text_of(unsigned int set)
 /* A log is made, and brought into line, before it counts; what is repaired later is cut first. */
 static bool are_whole(void)
 {
+	counting = 0;
 	for (unsigned int i = 0; i < targets; i++) {
 		const struct log_header *header = copies[i].header;
 		const char *unfit = replicas_unfit(header, copies[i].size);
 
-		copies[i].counts = !unfit;
-		if (unfit && header->magic == LOG_MAGIC && header->epoch)
+		if (!unfit)
+			counting |= 1u << i;
+		else if (header->magic == LOG_MAGIC && header->epoch)
 			return wrong("target %u: %s, but its copy has counted since epoch %llu", i + 1, unfit,
 				     (unsigned long long)header->epoch);
 	}
@@ -144,18 +146,12 @@ static bool majority_has(unsigned int set, __u32 acknowledged)
 
 static bool each_majority_has(__u32 acknowledged)
 {
-	unsigned int counting = 0, majorities = 0;
+	unsigned int first = replicas_next_majority(0, counting, targets);
 
-	for (unsigned int i = 0; i < targets; i++)
-		counting |= copies[i].counts ? 1u << i : 0;
-	for (unsigned int set = 1; set < 1u << targets; set++) {
-		if ((set & counting) != set || (unsigned int)__builtin_popcount(set) != replicas_majority(targets))
-			continue;
-		majorities++;
+	for (unsigned int set = first; set; set = replicas_next_majority(set, counting, targets))
 		if (!majority_has(set, acknowledged))
 			return false;
-	}
-	if (!majorities && acknowledged)
+	if (!first && acknowledged)
 		return wrong("%u records are acknowledged, and the copies that count are no majority", acknowledged);
 	return true;
 }
@@ -165,9 +161,12 @@ static void say_what_they_hold(__u32 acknowledged)
 {
 	size_t at = snprintf(said, sizeof(said), "%u acknowledged;", acknowledged);
 
-	for (unsigned int i = 0; i < targets; i++)
-		at += snprintf(said + at, sizeof(said) - at, " %s%u", copies[i].counts ? "" : "no ",
-			       copies[i].counts ? copies[i].header->tail.records : 0);
+	for (unsigned int i = 0; i < targets; i++) {
+		bool counts = counting & (1u << i);
+
+		at += snprintf(said + at, sizeof(said) - at, " %s%u", counts ? "" : "no ",
+			       counts ? copies[i].header->tail.records : 0);
+	}
 }
 
 static bool check(void)

@@ -76,7 +76,7 @@ static const struct log_header *look_at(const char *name)
 int main(int argc, char **argv)
 {
 	const struct log_header *copies[REPLICAS_MAX], *some[REPLICAS_MAX];
-	unsigned int targets, n, fit = 0, majorities = 0;
+	unsigned int targets, n, fit = 0, counting = 0, majorities = 0;
 	__u32 acknowledged;
 	FILE *text;
 
@@ -92,20 +92,14 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < n; i++) {
 		copies[i] = look_at(argv[3 + i]);
 		fit += !!copies[i];
+		counting |= copies[i] ? 1u << i : 0;
 	}
 	if (fit < replicas_majority(targets))
 		errx(1, "only %u of %u copies count: no majority", fit, targets);
 
-	/* Each set of so many copies that count. */
-	for (unsigned int set = 1; set < 1u << n; set++) {
-		bool all_count = true;
-
-		for (unsigned int i = 0; i < n; i++) {
+	for (unsigned int set = 0; (set = replicas_next_majority(set, counting, targets));) {
+		for (unsigned int i = 0; i < n; i++)
 			some[i] = set & (1u << i) ? copies[i] : NULL;
-			all_count &= !(set & (1u << i)) || copies[i];
-		}
-		if (!all_count || (unsigned int)__builtin_popcount(set) != replicas_majority(targets))
-			continue;
 		check_majority(some, (const char *const *)argv + 3, n, text, acknowledged);
 		majorities++;
 	}

@@ -10,6 +10,14 @@ unsigned int replicas_majority(unsigned int targets)
 	return targets / 2 + 1;
 }
 
+unsigned int replicas_next_majority(unsigned int set, unsigned int counting, unsigned int targets)
+{
+	while (++set <= counting)
+		if (!(set & ~counting) && (unsigned int)__builtin_popcount(set) == replicas_majority(targets))
+			return set;
+	return 0;
+}
+
 const char *replicas_unfit(const struct log_header *header, size_t size)
 {
 	struct log_tail tail = header->tail;

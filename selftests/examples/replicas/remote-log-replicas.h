@@ -60,6 +60,12 @@
 unsigned int replicas_majority(unsigned int targets);
 
 /*
+ * The next majority of @targets after @set (0: the first) that is made of the copies in @counting; 0 if there is
+ * none.  Bit i of a set stands for copy i.
+ */
+unsigned int replicas_next_majority(unsigned int set, unsigned int counting, unsigned int targets);
+
+/*
  * Why the copy that begins with @header, in memory of @size bytes, does not count; NULL if it does.
  * Looks at no more than its tail covers.
  */
