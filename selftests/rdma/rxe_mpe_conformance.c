@@ -25,7 +25,6 @@
 #include <sched.h>
 
 #include "rxe_mpe_case_runner.h"
-#include "rxe_mpe_requester.h"
 
 static const struct case_doc *find_doc(const char *fixture, const char *part)
 {
@@ -110,7 +109,7 @@ int main(int argc, char **argv)
 		else if (option == 'i')
 			peer_legacy_icrc = true;
 		else if (option == 'f')
-			kernel_flushes_refused = true;
+			rxe_flushes_refused = true;
 		else if (option == 'a')
 			selection.after = optarg;
 		else if (option == '6')

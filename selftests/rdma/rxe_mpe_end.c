@@ -520,6 +520,13 @@ bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 
 	return local_invalidate(end, qp, rkey) != IBV_WC_SUCCESS;
 }
 
+bool rxe_flushes_refused;
+
+enum ibv_wc_status rxe_refused_status(enum ibv_wc_status own)
+{
+	return rxe_flushes_refused ? IBV_WC_WR_FLUSH_ERR : own;
+}
+
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms)
 {
 	struct pollfd poll_channel = { .fd = end->channel->fd, .events = POLLIN };

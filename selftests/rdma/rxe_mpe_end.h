@@ -139,6 +139,15 @@ struct ibv_mw *rxe_bind_mw(struct rxe_end *end, struct rxe_qp *qp, struct ibv_mr
 void rxe_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey);
 bool rxe_refuses_local_invalidate(struct rxe_end *end, struct rxe_qp *qp, __u32 rkey);
 
+/*
+ * The kernel completes a request that it refuses as if it were flushed (--flushes-refused), as
+ * Linux 6.2 to 7.3 do.
+ */
+extern bool rxe_flushes_refused;
+
+/* The status of a request that is refused, where a kernel that gives it its own gives @own */
+enum ibv_wc_status rxe_refused_status(enum ibv_wc_status own);
+
 /* The next completion; false: none within @ms milliseconds (scaled). */
 bool rxe_wait_wc(struct rxe_end *end, struct ibv_wc *wc, unsigned int ms);
 

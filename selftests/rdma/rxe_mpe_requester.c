@@ -358,13 +358,6 @@ void line_meet(struct client *client, struct line *line)
 	} while (sent > 1);
 }
 
-bool kernel_flushes_refused;
-
-enum ibv_wc_status refused_status(enum ibv_wc_status own)
-{
-	return kernel_flushes_refused ? IBV_WC_WR_FLUSH_ERR : own;
-}
-
 void expect_wc(struct __test_metadata *_metadata, struct client *client, __u64 id,
 	       enum ibv_wc_status status)
 {

@@ -121,15 +121,6 @@ struct packet peer_flush(struct client *client, struct line *line);
  */
 void line_meet(struct client *client, struct line *line);
 
-/*
- * The kernel completes a request that it refuses as if it were flushed (--flushes-refused), as
- * Linux 6.2 to 7.3 do.
- */
-extern bool kernel_flushes_refused;
-
-/* The status of a request that is refused, where a kernel that gives it its own gives @own */
-enum ibv_wc_status refused_status(enum ibv_wc_status own);
-
 void expect_wc(struct __test_metadata *_metadata, struct client *client, __u64 id,
 	       enum ibv_wc_status status);
 

@@ -226,7 +226,7 @@ static void need_depth(struct __test_metadata *_metadata, struct client *client,
 	config.depth = 0;
 	line_open(client, &client->line, &config);
 	post(_metadata, client, wr);
-	expect_wc(_metadata, client, 1, refused_status(IBV_WC_LOC_QP_OP_ERR));
+	expect_wc(_metadata, client, 1, rxe_refused_status(IBV_WC_LOC_QP_OP_ERR));
 	expect_silence(_metadata, client);
 }
 

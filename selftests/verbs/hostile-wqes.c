@@ -64,13 +64,13 @@ enum verdict {
 static void expect_refused_wc(struct __test_metadata *_metadata, const struct ibv_wc *wc,
 			      enum ibv_wc_status own)
 {
-	ASSERT_STREQ(ibv_wc_status_str(refused_status(own)), ibv_wc_status_str(wc->status));
+	ASSERT_STREQ(ibv_wc_status_str(rxe_refused_status(own)), ibv_wc_status_str(wc->status));
 }
 
 static void expect_refusal(struct __test_metadata *_metadata, struct client *client,
 			   enum verdict verdict)
 {
-	expect_wc(_metadata, client, client->line.id, refused_status((enum ibv_wc_status)verdict));
+	expect_wc(_metadata, client, client->line.id, rxe_refused_status((enum ibv_wc_status)verdict));
 	expect_silence(_metadata, client);
 }
 
@@ -1092,7 +1092,7 @@ int main(int argc, char **argv)
 		if (option == 'i')
 			peer_legacy_icrc = true;
 		else if (option == 'f')
-			kernel_flushes_refused = true;
+			rxe_flushes_refused = true;
 		else if (option == 'o')
 			rxe_on_demand = true;
 		else if (option == 'r')
