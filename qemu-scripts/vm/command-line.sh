@@ -50,6 +50,8 @@ side, --server2-mem for one guest; this is so for each of these options:
   --pmem SIZE         an NVDIMM, fresh for this run, as /dev/dax0.0
   --pmem FILE[:SIZE]  an NVDIMM whose content stays in FILE; if there is no FILE,
                       it is made; a blank NVDIMM becomes device DAX
+  --nvme SIZE         an NVMe device with an empty disk of this size, /dev/nvme0n1
+  --cmb SIZE          its controller memory buffer, a power of two, e.g. 16M
   --share DIR         a folder of the host that the guest may write to
   --delay TIME        delay what the guest sends, for example by 1ms
   --loss PERCENT      lose packets that the guest sends, by chance, for example 1%:
@@ -127,6 +129,11 @@ check_option() {
 	mem) megabytes "$2" >/dev/null ;;
 	cpus) [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--cpus $2: not a number of CPUs" ;;
 	pmem) pmem_size "$2" >/dev/null ;;
+	nvme) megabytes "$2" >/dev/null ;;
+	cmb)
+		local -i size
+		size=$(megabytes "$2") || exit
+		(((size & (size - 1)) == 0)) || die "--cmb $2: the size must be a power of two" ;;
 	share) [[ -d $2 ]] || die "--share $2: no such folder" ;;
 	*) die "unknown option --$1 (rxe-vm --help)" ;;
 	esac
@@ -209,6 +216,7 @@ parse_command_line() {
 	distribute_options
 	check_server_end
 	check_pmem
+	check_nvme
 	[[ -z ${option[guest.delay]-}${option[guest.loss]-} ]] ||
 		note "--delay, --loss: what a guest sends to itself is neither late nor lost"
 	find_terminal
@@ -317,6 +325,15 @@ check_pmem() {
 		[[ $mode == group || -n $(pmem_file "$(first_pmem "$guest")") ]] ||
 			die "--kill-server=lose wants the NVDIMM to outlive the run: --server-pmem FILE:SIZE"
 		[[ -n $(first_pmem "$guest") ]] || die "--kill-server=lose wants an NVDIMM: --$guest-pmem SIZE"
+	done
+}
+
+# It is memory of the NVMe device.
+check_nvme() {
+	local guest
+	for guest in "${guests[@]}"; do
+		[[ -n ${option[$guest.nvme]-} || -z ${option[$guest.cmb]-} ]] ||
+			die "--cmb: $guest has no NVMe device: say --nvme SIZE, too"
 	done
 }
 

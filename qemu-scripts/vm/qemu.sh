@@ -64,6 +64,7 @@ write_env() {
 	done <<<"${option[$guest.share]-}"
 	env_line RXE_SHARES "$shares"
 	env_line RXE_TELL_LINES "$(tells_lines "$guest" && echo "$root/build/crash/tell-lines")"
+	env_line RXE_DISK "${option[$guest.nvme]-}"
 	env_line RXE_NVDIMMS "$(grep -c . <<<"${option[$guest.pmem]-}")"
 	env_line PATH "$rdma_core/bin:$root/build/iproute2/bin:$root/build/selftests:$here/guest/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 	env_line LD_LIBRARY_PATH "$rdma_core/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -111,6 +112,14 @@ add_pmem() {
 	)
 	pmems+=1
 	memory_top+=size
+}
+
+# add_nvme GUEST: an NVMe device; its own memory is not the guest's.
+add_nvme() {
+	local disk=$run/$1.nvme
+	[[ -e $disk ]] || truncate -s "$(megabytes "${option[$1.nvme]}")M" "$disk" || die "--nvme: cannot make $disk"
+	qemu+=(-drive "id=nvme,if=none,format=raw,file=$(value "$disk")"
+		-device "nvme,serial=rxe-$1,drive=nvme${option[$1.cmb]:+,cmb_size_mb=$(megabytes "${option[$1.cmb]}")}")
 }
 
 # Two guests have a cable, more a hub: one that goes shall not take the link of the others with it.
@@ -197,6 +206,7 @@ compose_qemu() {
 			-device "virtio-9p-pci,fsdev=share$shares,mount_tag=share$shares")
 		shares+=1
 	done <<<"${option[$guest.share]-}"
+	[[ -z ${option[$guest.nvme]-} ]] || add_nvme "$guest"
 	qemu+=(-m "${memory}M,slots=$((pmems + 1)),maxmem=$((memory_top + 1024))M")
 	mapfile -d '' -t words < <(quoted_words "${option[$guest.qemu]-}")
 	qemu+=("${words[@]}")
