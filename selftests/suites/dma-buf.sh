@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory regions of dma-bufs, with memory of three exporters: the cases of verbs/dma-buf-cases.c, and some of
-# rxe_mpe_conformance.
+# Memory regions of dma-bufs: the cases of verbs/dma-buf-cases.c, and some of rxe_mpe_conformance.  The memory is that of
+# an NVMe device, and with LONG=1 that of two more exporters.
 
 set -euo pipefail
 
@@ -31,13 +31,14 @@ guest() {
 # quoted PATTERN...: for the guest's shell
 quoted() { printf " '%s'" "$@"; }
 
-a_memfd() { guest udmabuf "exec dma-buf $(quoted "${@:-${regions[@]}}")"; }
-a_heap() { guest heap "exec dma-buf $(quoted "${@:-${regions[@]}}")"; }
+memory_of_a_memfd() { guest udmabuf "exec dma-buf $(quoted "${@:-${regions[@]}}")"; }
+memory_of_a_heap() { guest heap "exec dma-buf $(quoted "${@:-${regions[@]}}")"; }
 memory_of_a_device() {
 	local module
 	module=$("$here/../modules/kernel-module" bar_dmabuf)
 	guest bar "insmod $module && exec dma-buf $(quoted "${@:-${device_regions[@]}}")" --nvme 16M --cmb 16M
 }
 
-cases=(a_memfd a_heap memory_of_a_device)
+cases=(memory_of_a_device)
+long_cases=(memory_of_a_memfd memory_of_a_heap)
 run_suite 1 "$@"
