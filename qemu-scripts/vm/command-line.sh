@@ -52,6 +52,8 @@ side, --server2-mem for one guest; this is so for each of these options:
                       it is made; a blank NVDIMM becomes device DAX
   --nvme SIZE         an NVMe device with an empty disk of this size, /dev/nvme0n1
   --cmb SIZE          its controller memory buffer, a power of two, e.g. 16M
+  --pmr SIZE          its persistent memory region, a power of two
+  --pmr FILE[:SIZE]   one whose content stays in FILE
   --share DIR         a folder of the host that the guest may write to
   --delay TIME        delay what the guest sends, for example by 1ms
   --loss PERCENT      lose packets that the guest sends, by chance, for example 1%:
@@ -130,10 +132,7 @@ check_option() {
 	cpus) [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--cpus $2: not a number of CPUs" ;;
 	pmem) pmem_size "$2" >/dev/null ;;
 	nvme) megabytes "$2" >/dev/null ;;
-	cmb)
-		local -i size
-		size=$(megabytes "$2") || exit
-		(((size & (size - 1)) == 0)) || die "--cmb $2: the size must be a power of two" ;;
+	cmb | pmr) check_bar "$1" "$2" ;;
 	share) [[ -d $2 ]] || die "--share $2: no such folder" ;;
 	*) die "unknown option --$1 (rxe-vm --help)" ;;
 	esac
@@ -328,12 +327,12 @@ check_pmem() {
 	done
 }
 
-# It is memory of the NVMe device.
+# Both are memory of the NVMe device.
 check_nvme() {
 	local guest
 	for guest in "${guests[@]}"; do
-		[[ -n ${option[$guest.nvme]-} || -z ${option[$guest.cmb]-} ]] ||
-			die "--cmb: $guest has no NVMe device: say --nvme SIZE, too"
+		[[ -n ${option[$guest.nvme]-} || -z ${option[$guest.cmb]-}${option[$guest.pmr]-} ]] ||
+			die "--cmb, --pmr: $guest has no NVMe device: say --nvme SIZE, too"
 	done
 }
 
@@ -365,18 +364,35 @@ pmem_file() {
 	[[ $1 =~ ^[0-9]+[MG]?$ ]] || echo "${1%:*}"
 }
 
-# pmem_size SIZE|FILE[:SIZE]: in MiB.
-pmem_size() {
+# file_size OPTION SIZE|FILE[:SIZE]: in MiB.
+file_size() {
 	local file size=
-	file=$(pmem_file "$1")
-	[[ -n $file && $1 != *:* ]] || size=$(megabytes "${1##*:}")
+	file=$(pmem_file "$2")
+	[[ -n $file && $2 != *:* ]] || size=$(megabytes "${2##*:}")
 	if [[ -n $file && -e $file ]]; then
-		[[ -f $file && -r $file && -w $file ]] || die "--pmem $1: you cannot read and write $file"
+		[[ -f $file && -r $file && -w $file ]] || die "$1 $2: you cannot read and write $file"
 		local -i have=$(($(stat -L -c %s "$file") / 1024 / 1024))
-		[[ -z $size || $size == "$have" ]] || die "--pmem $1: $file has ${have}M"
+		[[ -z $size || $size == "$have" ]] || die "$1 $2: $file has ${have}M"
 		size=$have
 	fi
-	[[ -n $size ]] || die "--pmem $1: no such file; say $1:SIZE to make one"
+	[[ -n $size ]] || die "$1 $2: no such file; say $2:SIZE to make one"
+	echo "$size"
+}
+
+# pmem_size SIZE|FILE[:SIZE]: in MiB.
+pmem_size() {
+	local size
+	size=$(file_size --pmem "$1") || exit
 	((size >= 16 && size % 16 == 0)) || die "--pmem $1: the size must be a multiple of 16M"
 	echo "$size"
+}
+
+# check_bar cmb|pmr SIZE|FILE[:SIZE]: each is one BAR of the NVMe device.
+check_bar() {
+	local size
+	case $1 in
+	cmb) size=$(megabytes "$2") ;;
+	pmr) size=$(file_size --pmr "$2") ;;
+	esac || exit
+	((size > 0 && (size & (size - 1)) == 0)) || die "--$1 $2: the size must be a power of two"
 }

@@ -64,7 +64,7 @@ write_env() {
 	done <<<"${option[$guest.share]-}"
 	env_line RXE_SHARES "$shares"
 	env_line RXE_TELL_LINES "$(tells_lines "$guest" && echo "$root/build/crash/tell-lines")"
-	env_line RXE_DISK "${option[$guest.nvme]-}"
+	env_line RXE_NVME "${option[$guest.nvme]-}"
 	env_line RXE_NVDIMMS "$(grep -c . <<<"${option[$guest.pmem]-}")"
 	env_line PATH "$rdma_core/bin:$root/build/iproute2/bin:$root/build/selftests:$here/guest/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 	env_line LD_LIBRARY_PATH "$rdma_core/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -90,12 +90,13 @@ pmem_path() {
 
 # Until this run ends no other one shall write to it.  What had it before may be about to end.
 declare -A locked=()	# file -> file descriptor
-lock_pmem() {
+# lock_file OPTION FILE
+lock_file() {
 	local fd
-	[[ -z ${locked[$1]-} ]] || return 0
-	exec {fd}<"$1"
-	flock -w 5 "$fd" || (($? != 1)) || die "--pmem $1: another run uses it"
-	locked[$1]=$fd
+	[[ -z ${locked[$2]-} ]] || return 0
+	exec {fd}<"$2"
+	flock -w 5 "$fd" || (($? != 1)) || die "$1 $2: another run uses it"
+	locked[$2]=$fd
 }
 
 # add_pmem GUEST SPEC: one more NVDIMM.
@@ -105,7 +106,7 @@ add_pmem() {
 	size=$(pmem_size "$2")
 	file=$(pmem_path "$1" "$pmems" "$2")
 	[[ -e $file ]] || truncate -s "${size}M" "$file" || die "--pmem $2: cannot make $file"
-	lock_pmem "$(readlink -f "$file")"
+	lock_file --pmem "$(readlink -f "$file")"
 	qemu+=(
 		-object "memory-backend-file,id=pmem$pmems,mem-path=$(value "$(readlink -f "$file")"),size=${size}M,share=on"
 		-device "nvdimm,memdev=pmem$pmems,id=nvdimm$pmems"
@@ -116,10 +117,18 @@ add_pmem() {
 
 # add_nvme GUEST: an NVMe device; its own memory is not the guest's.
 add_nvme() {
-	local disk=$run/$1.nvme
+	local pmr=${option[$1.pmr]-} disk=$run/$1.nvme file device
+	device="nvme,serial=rxe-$1,drive=nvme${option[$1.cmb]:+,cmb_size_mb=$(megabytes "${option[$1.cmb]}")}"
 	[[ -e $disk ]] || truncate -s "$(megabytes "${option[$1.nvme]}")M" "$disk" || die "--nvme: cannot make $disk"
-	qemu+=(-drive "id=nvme,if=none,format=raw,file=$(value "$disk")"
-		-device "nvme,serial=rxe-$1,drive=nvme${option[$1.cmb]:+,cmb_size_mb=$(megabytes "${option[$1.cmb]}")}")
+	if [[ -n $pmr ]]; then
+		file=$(pmem_file "$pmr")
+		file=${file:-$run/$1.pmr}
+		[[ -e $file ]] || truncate -s "$(file_size --pmr "$pmr")M" "$file" || die "--pmr $pmr: cannot make $file"
+		lock_file --pmr "$(readlink -f "$file")"
+		qemu+=(-object "memory-backend-file,id=pmr,mem-path=$(value "$(readlink -f "$file")"),size=$(file_size --pmr "$file")M,share=on")
+		device+=,pmrdev=pmr
+	fi
+	qemu+=(-drive "id=nvme,if=none,format=raw,file=$(value "$disk")" -device "$device")
 }
 
 # Two guests have a cable, more a hub: one that goes shall not take the link of the others with it.
