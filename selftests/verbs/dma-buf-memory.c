@@ -71,7 +71,8 @@ static int make_heap(size_t len)
 #define DEVICES		"/sys/bus/pci/devices/"
 #define FIRST_NVME	"/sys/class/nvme/nvme0/address"
 
-static const char *dmabuf_device(void)
+/* Its address stays, though it may be nvme1 when it comes again. */
+const char *dmabuf_device(void)
 {
 	static char device[16];
 	FILE *file;
@@ -136,24 +137,76 @@ int dmabuf_control(void)
 	return control;
 }
 
+static int export_range(struct bar_dmabuf_range *range)
+{
+	int fd;
+
+	snprintf(range->device, sizeof(range->device), "%s", dmabuf_device());
+	fd = ioctl(dmabuf_control(), BAR_DMABUF_EXPORT, range);
+	if (fd < 0)
+		err(1, "BAR_DMABUF_EXPORT");
+	return fd;
+}
+
+static void *pages;
+
+void *dmabuf_pages(void)
+{
+	return pages;
+}
+
 /* Two places of this length, which it can move between.  They are ours as long as they are mapped here. */
 static int make_bar(size_t len)
 {
 	struct bar_dmabuf_range range = { .length = len };
 	FILE *file = open_of_device("p2pmem/allocate");
-	void *pages = mmap(NULL, 2 * len, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-	int fd;
 
+	pages = mmap(NULL, 2 * len, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
 	if (pages == MAP_FAILED)
 		err(1, "%zu bytes of memory of %s", 2 * len, dmabuf_device());
 	fclose(file);
 	find_in_bars(physical(pages), &range);
 	range.offset[1] = range.offset[0] + len;
-	snprintf(range.device, sizeof(range.device), "%s", dmabuf_device());
-	fd = ioctl(dmabuf_control(), BAR_DMABUF_EXPORT, &range);
-	if (fd < 0)
-		err(1, "BAR_DMABUF_EXPORT");
-	return fd;
+	return export_range(&range);
+}
+
+/* ---- The persistent memory region: NVM Express Base Specification 1.4, 3.1 ---- */
+
+#define REGISTERS	4096
+#define PMRCAP		0xe00
+#define PMRCTL		0xe04
+#define PMRSTS		0xe08
+#define PMRCAP_BIR(cap)	((cap) >> 5 & 7)
+#define PMRCTL_EN	1
+#define PMRSTS_NRDY	(1 << 8)
+
+static volatile uint32_t *nvme_register(size_t offset)
+{
+	static void *registers = MAP_FAILED;
+
+	if (registers == MAP_FAILED) {
+		FILE *file = open_of_device("resource0");
+
+		registers = mmap(NULL, REGISTERS, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+		if (registers == MAP_FAILED)
+			err(1, "the registers of %s", dmabuf_device());
+		fclose(file);
+	}
+	return (volatile uint32_t *)((char *)registers + offset);
+}
+
+static int make_pmr(size_t len)
+{
+	struct bar_dmabuf_range range = { .length = len };
+	uint32_t cap = *nvme_register(PMRCAP);
+
+	if (!PMRCAP_BIR(cap))
+		errx(1, "%s has no persistent memory region: give the guest one with rxe-vm --pmr", dmabuf_device());
+	*nvme_register(PMRCTL) = PMRCTL_EN;
+	while (*nvme_register(PMRSTS) & PMRSTS_NRDY)
+		usleep(1000);
+	range.bar = PMRCAP_BIR(cap);
+	return export_range(&range);
 }
 
 int dmabuf_make(const char *exporter, size_t len)
@@ -164,5 +217,7 @@ int dmabuf_make(const char *exporter, size_t len)
 		return make_heap(len);
 	if (!strcmp(exporter, "bar"))
 		return make_bar(len);
-	errx(2, "no exporter \"%s\": choose of udmabuf, heap, bar", exporter);
+	if (!strcmp(exporter, "pmr"))
+		return make_pmr(len);
+	errx(2, "no exporter \"%s\": choose of udmabuf, heap, bar, pmr", exporter);
 }
