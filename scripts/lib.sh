@@ -75,13 +75,14 @@ topics_of() {
 	fi
 }
 
-# unrelated_suites SUITE: the scripts of the suites that it does not call, so that they do not change its results.  Who calls
-# run-tests may call any.
+# unrelated_suites SUITE...: the scripts of the suites that none of these calls, so that they do not change its results.  Who
+# calls run-tests may call any.
 unrelated_suites() {
-	local own=selftests/suites/$1.sh other
-	! grep -q run-tests "$own" || return 0
+	local own=("${@/#/selftests/suites/}") other
+	own=("${own[@]/%/.sh}")
+	! grep -q run-tests "${own[@]}" || return 0
 	for other in selftests/suites/*.sh; do
-		[[ $other == "$own" ]] || grep -qF "/${other##*/}" "$own" || say "$other"
+		[[ " ${own[*]} " == *" $other "* ]] || grep -qF "/${other##*/}" "${own[@]}" || say "$other"
 	done
 }
 
