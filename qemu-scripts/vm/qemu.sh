@@ -64,7 +64,7 @@ write_env() {
 	done <<<"${option[$guest.share]-}"
 	env_line RXE_SHARES "$shares"
 	env_line RXE_TELL_LINES "$(tells_lines "$guest" && echo "$root/build/crash/tell-lines")"
-	env_line RXE_NVME "${option[$guest.nvme]-}"
+	env_line RXE_NVME_DISK "${option[$guest.nvme]-}"
 	env_line RXE_NVDIMMS "$(grep -c . <<<"${option[$guest.pmem]-}")"
 	env_line PATH "$rdma_core/bin:$root/build/iproute2/bin:$root/build/selftests:$here/guest/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 	env_line LD_LIBRARY_PATH "$rdma_core/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

@@ -102,6 +102,16 @@ tests_of_the_series() {
 	fail "$other"
 }
 
+# A kernel that takes no dma-bufs skips them, with this reason or since it has no udmabuf.
+tests_of_dma_bufs() {
+	local want=' skipped ' other
+	[[ -n ${SUITE_KERNEL-} ]] ||
+		! grep -q reg_user_mr_dmabuf "$root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_verbs.c" || want=' ok$'
+	[[ $(results) == *".Udmabuf"* ]] || fail "none of them ran"
+	other=$(results | grep -F '.Udmabuf' | grep -v -- "$want") || return 0
+	fail "$other"
+}
+
 what_passes_on_the_base_passes() {
 	local lost
 	lost=$(comm -23 <(grep -v '^[#!~]' "$listed" | sort) <(passed_tests))
@@ -115,6 +125,7 @@ cases=(
 	test_qp_ex_rc_flush_type_violate
 	test_qp_ex_rc_atomic_write
 	tests_of_the_series
+	tests_of_dma_bufs
 	what_passes_on_the_base_passes
 )
 
