@@ -26,6 +26,14 @@ clocks() {
 # It has the configuration of this project, as all kernels that are built here.
 is_configured_here() { [[ -e $(dirname "$1")/obj/wanted.config ]] && echo true || echo false; }
 
+# name_of KERNEL: its release, but for `make base-kernel`, whose release is that of the kernel with the fixes
+name_of() {
+	local release
+	release=$(jq -rn 'first(inputs | select(.kernel)).kernel' "$folder/samples/$1".times.*)
+	[[ ${images[$1]%/*} != *-base ]] || release=${release%-rxe-mpe}-base
+	printf '%s' "$release"
+}
+
 analyse() {
 	local -i kernel
 	for kernel in "${!images[@]}"; do
@@ -33,8 +41,8 @@ analyse() {
 		jq -n -L "$here" --slurpfile cpu "$folder/samples/$kernel.cpu.1" --slurpfile wire "$folder/samples/$kernel.wire" \
 			--slurpfile waits "$folder/samples/$kernel.daemon_waits" \
 			--slurpfile own_cpu "$folder/samples/$kernel.own_cpu.1" --argjson clock "$(clocks "$kernel")" \
-			--argjson configured "$(is_configured_here "${images[kernel]}")" 'include "bench";
-			[inputs] | {kernel: .[0].kernel, same_configuration: $configured, clock_mhz: $clock} +
+			--arg name "$(name_of "$kernel")" --argjson configured "$(is_configured_here "${images[kernel]}")" 'include "bench";
+			[inputs] | {kernel: $name, same_configuration: $configured, clock_mhz: $clock} +
 				kernel(map(select(.kernel == null)); $cpu[1:]; $wire; $waits; $own_cpu[1:])' \
 			"$folder/samples/$kernel".times.* >"$folder/kernel.$kernel"
 	done
@@ -46,10 +54,11 @@ analyse() {
 	(cd "$folder/samples" && jq -c '{part: input_filename} + .' ./*.times.* ./*.cpu.* ./*.own_cpu.*) | xz >"$folder/samples.json.xz"
 }
 
-# All that is needed to judge the figures, and to have them again.
+# All that is needed to judge the figures, and to have them again.  The load afterwards is that of the first report.
 test_info() {
+	[[ -e $folder/load.after ]] || cut -d ' ' -f 1 /proc/loadavg >"$folder/load.after"
 	jq -n --arg date "$(<"$folder/date")" --arg accelerator "$accelerator" \
-		--arg load "$(<"$folder/load"), $(cut -d ' ' -f 1 /proc/loadavg)" \
+		--arg load "$(<"$folder/load"), $(<"$folder/load.after")" \
 		--arg revision "$(sed -n '/^declare /!p' "$folder/settings" | head -n 1)" \
 		--arg rdma_core "$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")/\1/p' "$root/build/rdma-core/src/CMakeLists.txt")" \
 		--arg qemu "$("${QEMU:-qemu-system-x86_64}" --version | head -n 1)" \
