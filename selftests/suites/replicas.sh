@@ -404,10 +404,12 @@ a_joint_state_shows_that_one_answer_is_no_majority() {
 	joint_states 1 one-answer
 	says "records are acknowledged, and they have only "
 }
+# Either the copy says how long the log is, by an ATOMIC WRITE that the report names, or only the initiator has said so.
 a_joint_state_shows_a_missing_flush() {
 	local said
 	joint_states 1 no-flush
-	says "No persistent FLUSH of its QP that covers it follows, and ATOMIC WRITE psn"
+	[[ $said =~ " WRITE psn "[0-9]+" to target "[123]" "[^.]*(" is lost"|": it is torn")".  No persistent FLUSH of its QP that covers it follows" ]] ||
+		fail "it does not say which WRITE is lost, and that no FLUSH follows it"
 	says "a record is broken, but its copy has counted since epoch 1"
 }
 a_joint_state_shows_a_recovery_from_one_target() {
