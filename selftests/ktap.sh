@@ -54,6 +54,9 @@ list_cases() { printf '%s\n' "${cases[@]}" "${long_cases[@]}"; }
 # sends_legacy_icrc: does the driver of $BASE send FLUSH with the ICRC of Linux 6.2 to 7.3?
 sends_legacy_icrc() { grep -qs '^FLUSH_ICRC *:= legacy$' "$root/kernel/${BASE:-v6.1}/base.mk"; }
 
+# takes_dma_bufs: does the driver of $BASE register memory regions of dma-bufs?
+takes_dma_bufs() { grep -q reg_user_mr_dmabuf "$root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_verbs.c"; }
+
 # skip_all WHY: for prepare, where no case can run.
 skip_all() {
 	echo "1..0 # SKIP $*"

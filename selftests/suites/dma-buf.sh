@@ -14,8 +14,7 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 prepare() {
-	grep -q reg_user_mr_dmabuf "$root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_verbs.c" ||
-		skip_all "rxe of this kernel takes no dma-bufs"
+	takes_dma_bufs || skip_all "rxe of this kernel takes no dma-bufs"
 }
 
 # At a page boundary, and at the ends of a region.  What the fixture odp does with a region on demand, it does here with

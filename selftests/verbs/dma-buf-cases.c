@@ -6,12 +6,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <rdma/ib_user_verbs.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "bar_dmabuf.h"
+#include "change-access.h"
 #include "dma-buf-memory.h"
 #include "rxe_mpe_responder.h"
 
@@ -80,32 +80,12 @@ CASE(dma_buf, rights, "5 rights", "rights to persistence, windows and paging on 
 	refuses(_metadata, &self->rig, 0, PAGE, 0, fd, RIGHTS & ~IBV_ACCESS_LOCAL_WRITE, EINVAL);
 }
 
-/* By the kernel's own call, for libibverbs' provider for rxe has none. */
-static int change_rights(struct ibv_mr *mr, unsigned int access)
-{
-	struct ib_uverbs_rereg_mr_resp response;
-	struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_rereg_mr command;
-	} request = {
-		.hdr = { IB_USER_VERBS_CMD_REREG_MR, sizeof(request) / 4, sizeof(response) / 4 },
-		.command = {
-			.response	= (uintptr_t)&response,
-			.mr_handle	= mr->handle,
-			.flags		= IBV_REREG_MR_CHANGE_ACCESS,
-			.access_flags	= access,
-		},
-	};
-
-	return write(mr->context->cmd_fd, &request, sizeof(request)) == sizeof(request) ? 0 : errno;
-}
-
 CASE(dma_buf, other_rights_later, "5 rights", "its rights can't be changed later, and it stays as it is")
 {
 	struct rig *rig = &self->rig;
 
-	EXPECT_STREQ(strerror(EOPNOTSUPP), strerror(change_rights(rig->mr, RIGHTS | IBV_ACCESS_FLUSH_PERSISTENT)));
-	EXPECT_STREQ(strerror(EOPNOTSUPP), strerror(change_rights(rig->mr, RIGHTS | IBV_ACCESS_MW_BIND)));
+	EXPECT_STREQ(strerror(EOPNOTSUPP), strerror(change_access(rig->mr, RIGHTS | IBV_ACCESS_FLUSH_PERSISTENT)));
+	EXPECT_STREQ(strerror(EOPNOTSUPP), strerror(change_access(rig->mr, RIGHTS | IBV_ACCESS_MW_BIND)));
 	served(_metadata, rig, write_only(rig));
 	refused(_metadata, rig, flush(rig, PERSISTENT, rig->start, 64), ROCE_AETH_NAK_ACCESS);
 }

@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <kselftest_harness.h>
 #include <poll.h>
-#include <rdma/ib_user_verbs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "change-access.h"
 #include "remote-log.h"
 #include "verbs-end.h"
 
@@ -257,26 +257,6 @@ TEST_F(memory, registration)
 		/* That was the only reason. */
 		reg_mr(&self->loop, self->start, self->size, ACCESS);
 	}
-}
-
-/* 0, or an errno; providers/rxe of rdma-core lets no program ask for it, but any program may write() */
-static int change_access(const struct ibv_mr *mr, unsigned int access)
-{
-	struct ib_uverbs_rereg_mr_resp response;
-	const struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_rereg_mr command;
-	} request = {
-		.hdr = { IB_USER_VERBS_CMD_REREG_MR, sizeof(request) / 4, sizeof(response) / 4 },
-		.command = {
-			.response	= (uintptr_t)&response,
-			.mr_handle	= mr->handle,
-			.flags		= IBV_REREG_MR_CHANGE_ACCESS,
-			.access_flags	= access,
-		},
-	};
-
-	return write(mr->context->cmd_fd, &request, sizeof(request)) == sizeof(request) ? 0 : errno;
 }
 
 /* A driver need not have rereg_mr, but what it has must not be a back door. */
