@@ -418,7 +418,7 @@ TEST_F_TIMEOUT(late, wqe, PATIENCE)
 struct refiller {
 	struct send_ring ring;
 	pthread_t thread;
-	long long end;		/* in now_ms(), when it stops by itself; 0: never */
+	int milliseconds;	/* after which it stops by itself; 0: never */
 	atomic_bool busy, stop, over;
 	atomic_bool late;	/* the consumer has found nothing, and stopped */
 	atomic_uint laps;	/* of the consumer */
@@ -438,10 +438,11 @@ static void *refill(void *arg)
 {
 	struct refiller *refiller = arg;
 	volatile struct rxe_queue_buf *queue = refiller->ring.queue;
+	long long end = now_ms() + refiller->milliseconds;
 	__u32 last = 0, consumer;
 
 	stay_on_cpu(1);
-	while (!refiller->stop && (!refiller->end || now_ms() < refiller->end)) {
+	while (!refiller->stop && (!refiller->milliseconds || now_ms() < end)) {
 		consumer = queue->consumer_index;
 		if (consumer == queue->producer_index)
 			refiller->late = true;
@@ -521,7 +522,7 @@ TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 60)
 TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 {
 	struct client *client = &self->client;
-	struct refiller refiller = { .end = now_ms() + REFILL_MS * wait_scale() };
+	struct refiller refiller = { .milliseconds = REFILL_MS * wait_scale() };
 	struct packet answer = refill_with_what_is_done(_metadata, client, &refiller);
 
 	peer_send(&answer);
@@ -534,42 +535,6 @@ TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 		TH_LOG("ibv_modify_qp() has waited for the refiller");
 	}
 	stop_refiller(&refiller);
-}
-
-/*
- * While the kernel flushes, it holds the lock that modify_qp takes.  Whether the refiller is fast enough is up to the
- * emulator, so there are some rounds.
- */
-#define FLUSH_ROUNDS	20
-
-static bool is_modified_amid_the_flush(struct client *client)
-{
-	struct refiller refiller = { .end = now_ms() + REFILL_MS * wait_scale() };
-	bool amid;
-
-	open_large_ring(client, &refiller);
-	start_refiller(&refiller);
-	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
-	/* The flush has begun, and may not have ended. */
-	while (!*(volatile __u32 *)&refiller.ring.queue->consumer_index && !refiller.over)
-		;
-	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
-	amid = !refiller.over;
-	stop_refiller(&refiller);
-	if (ibv_destroy_qp(client->line.qp.qp))
-		err(1, "destroying a queue pair");
-	return amid;
-}
-
-TEST_F_TIMEOUT(ring, refilled_while_it_is_flushed, PATIENCE)
-{
-	int i;
-
-	stay_on_cpu(0);
-	for (i = 0; i < FLUSH_ROUNDS; i++)
-		ASSERT_TRUE(is_modified_amid_the_flush(&self->client)) {
-			TH_LOG("the flush ended only with the refiller");
-		}
 }
 
 /* A retry goes through the ring up to the producer index, past what is done. */

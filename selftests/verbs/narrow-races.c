@@ -13,12 +13,14 @@
 #include <stdio.h>
 
 #include "rxe_mpe_case_runner.h"
+#include "rxe_mpe_send_ring.h"
 
 #define PATIENCE	600	/* seconds: enough for an emulated debug kernel */
 #define COME_MS		10000	/* for a task to come to where it is held */
 #define WAIT_MS		2000	/* for the other one, if the kernel lets it */
 #define END_MS		20000	/* for what was held to end */
 #define PIECE		64
+#define REFILL		3	/* WQEs */
 
 static int open_parameter(const char *name, int flags)
 {
@@ -352,6 +354,33 @@ TEST_F_TIMEOUT(held, window_deallocated_amid_its_lookup, PATIENCE)
 		TH_LOG("the kernel has freed the window while it was looked up");
 	}
 	EXPECT_NE(IBV_WC_SUCCESS, completion_of(_metadata, self, &self->pair[0]));
+}
+
+/*
+ * A user who is fast enough refills the ring while the kernel flushes it, with a lock held and interrupts off.  What
+ * came after the flush had begun stays in the ring, unless a doorbell rings; a reset drops it.
+ */
+TEST_F_TIMEOUT(held, ring_refilled_amid_its_flush, PATIENCE)
+{
+	unsigned int i, flushed = 0;
+	struct send_ring ring;
+	struct ibv_wc wc;
+
+	send_ring_open(&ring);
+	rxe_modify_qp(&self->pair[1], IBV_QPS_ERR);
+	HOLD("at rxe_cq_post do_complete flush_send_wqe rxe_completer");
+	start_posting(self, post_write);
+	expect_held(_metadata);
+	for (i = 1; i <= REFILL; i++)
+		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { .wr.wr_id = i };
+	ring.queue->producer_index += REFILL;
+	let_go(_metadata);
+	rxe_modify_qp(&self->pair[1], IBV_QPS_RESET);
+	while (rxe_wait_wc(&self->end, &wc, 0))
+		flushed++;
+	EXPECT_EQ(1, flushed) {
+		TH_LOG("the flush goes on with what came after it had begun");
+	}
 }
 
 int main(int argc __attribute__((unused)), char **argv)
