@@ -8,12 +8,13 @@ set -euo pipefail
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
+# A CPU for the task that is held, for one that may spin on its lock, and for the case.
 # SLUB looks at what is freed, and notices what is freed twice.
 the_other_task_acts_in_between() {
 	local module
 	module=$("$here/../modules/kernel-module" hold)
 	# shellcheck disable=SC2016 # for the guest's shell
-	nested "$root/qemu-scripts/rxe-vm" run --name narrow-races --timeout 600 --append slub_debug=FZP -- \
+	nested "$root/qemu-scripts/rxe-vm" run --name narrow-races --timeout 600 --cpus 3 --append slub_debug=FZP -- \
 		sh -c 'insmod "$0" && exec "$@"' "$module" "$root/build/selftests/narrow-races" "$@"
 }
 

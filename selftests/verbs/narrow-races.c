@@ -192,13 +192,32 @@ static void *modify_depth(void *arg)
 	return NULL;
 }
 
-static void start_modifying(struct modifier *modifier, struct rxe_qp *qp)
+static void *reset(void *arg)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct modifier *modifier = arg;
+
+	modifier->error = ibv_modify_qp(modifier->qp, &attr, IBV_QP_STATE);
+	return NULL;
+}
+
+static void start_modifying(struct modifier *modifier, struct rxe_qp *qp, void *(*modify)(void *modifier))
 {
 	modifier->qp = qp->qp;
 	modifier->error = -1;
-	errno = pthread_create(&modifier->thread, NULL, modify_depth, modifier);
+	errno = pthread_create(&modifier->thread, NULL, modify, modifier);
 	if (errno)
 		err(1, "a thread");
+}
+
+static bool modifies_within(const struct modifier *modifier, unsigned int ms)
+{
+	const long long end = now_ms() + (long long)ms * wait_scale();
+
+	while (modifier->error == -1)
+		if (now_ms() >= end)
+			return false;
+	return true;
 }
 
 static void end_modifying(struct __test_metadata *_metadata, struct modifier *modifier)
@@ -217,7 +236,7 @@ TEST_F_TIMEOUT(held, packet_amid_a_modification, PATIENCE)
 
 	rxe_modify_qp(&self->pair[0], IBV_QPS_SQD);
 	HOLD("at rxe_enable_task rxe_qp_from_attr rxe_modify_qp");
-	start_modifying(&modifier, &self->pair[0]);
+	start_modifying(&modifier, &self->pair[0], modify_depth);
 	expect_held(_metadata);
 	start_posting(self, post_write);
 	ASSERT_EQ(sent + 1, rxe_wait_counter("sent_pkts", sent + 1, COME_MS));
@@ -236,17 +255,14 @@ TEST_F_TIMEOUT(held, packet_amid_a_modification, PATIENCE)
 /* One thread is to free the responder resources when another one modifies the QP, too. */
 TEST_F_TIMEOUT(held, two_modifications, PATIENCE)
 {
-	const long long end = now_ms() + (long long)WAIT_MS * wait_scale();
 	struct modifier first, second;
 
 	rxe_modify_qp(&self->pair[0], IBV_QPS_SQD);
 	HOLD("at kfree free_rd_atomic_resources rxe_qp_from_attr");
-	start_modifying(&first, &self->pair[0]);
+	start_modifying(&first, &self->pair[0], modify_depth);
 	expect_held(_metadata);
-	start_modifying(&second, &self->pair[0]);
-	while (second.error == -1 && now_ms() < end)
-		;
-	EXPECT_EQ(-1, second.error) {
+	start_modifying(&second, &self->pair[0], modify_depth);
+	EXPECT_FALSE(modifies_within(&second, WAIT_MS)) {
 		TH_LOG("ibv_modify_qp() has returned amid another one");
 	}
 	let_go(_metadata);
@@ -357,12 +373,13 @@ TEST_F_TIMEOUT(held, window_deallocated_amid_its_lookup, PATIENCE)
 }
 
 /*
- * A user who is fast enough refills the ring while the kernel flushes it, with a lock held and interrupts off.  What
- * came after the flush had begun stays in the ring, unless a doorbell rings; a reset drops it.
+ * A user who is fast enough refills the ring while the kernel flushes it, with a lock held and interrupts off.  A reset
+ * waits for the lock, and drops what is in the ring then: what came after the flush had begun.
  */
 TEST_F_TIMEOUT(held, ring_refilled_amid_its_flush, PATIENCE)
 {
 	unsigned int i, flushed = 0;
+	struct modifier modifier;
 	struct send_ring ring;
 	struct ibv_wc wc;
 
@@ -374,8 +391,12 @@ TEST_F_TIMEOUT(held, ring_refilled_amid_its_flush, PATIENCE)
 	for (i = 1; i <= REFILL; i++)
 		*send_ring_slot(&ring, i) = (struct rxe_send_wqe) { .wr.wr_id = i };
 	ring.queue->producer_index += REFILL;
+	start_modifying(&modifier, &self->pair[1], reset);
+	EXPECT_FALSE(modifies_within(&modifier, WAIT_MS)) {
+		TH_LOG("ibv_modify_qp() has returned amid a flush");
+	}
 	let_go(_metadata);
-	rxe_modify_qp(&self->pair[1], IBV_QPS_RESET);
+	end_modifying(_metadata, &modifier);
 	while (rxe_wait_wc(&self->end, &wc, 0))
 		flushed++;
 	EXPECT_EQ(1, flushed) {
