@@ -189,7 +189,7 @@ BASE_OUT := build/$(BASE)-base
 .PHONY: base-kernel regressions
 base-kernel: $(BASE_OUT)/src/.git ## build/BASE-base: the kernel without the series, to compare with
 	$(LOCKED) $(BASE_OUT) scripts/build-kernel $(BASE_OUT)/src $(BASE_OUT) $(call fragments,guest kernel base)
-regressions: kernel base-kernel rdma-core selftests ## check that the series can do all that the base can, as fast
+regressions: kernel base-kernel rdma-core perftest selftests ## check that the series can do all that the base can, as fast
 	@$(if $(DEBUG_CONFIG),$(MAKE) --no-print-directory DEBUG= kernel) # compared with the base, whatever DEBUG is
 	@selftests/run-tests regressions
 

@@ -46,12 +46,12 @@ rdma_cores_tests_end_as_before() {
 
 # NAME, the column of perftest's table that counts, COMMAND.
 #
-# The column is 5 for *_lat (the typical latency); for *_bw 4 is MB/s and 5 messages/s.  It is 3 (the minimum) for
-# ib_send_lat -e, which sleeps: its typical value depends on the clock tick.  The minimum of one connection still varies
-# by 1.5 %, so the test takes the minimum of five runs of different length.
+# The column is 5 for *_lat (the typical latency); for *_bw 4 is MB/s and 5 messages/s.
 #
 # All run on one CPU, so a program that waits for a SEND has to sleep (-e).  The two ends of ib_write_lat wait for each
-# other in a loop, so one WRITE after the other replaces it.
+# other in a loop, so one WRITE after the other replaces it.  ib_send_lat -e believes that its SEND completes before the
+# answer to it comes.  On one CPU that is not so from 6.12 on, and its completion queue overflows, so one SEND after the
+# other replaces it.
 # shellcheck disable=SC2016 # for the guest
 perftest='
 	port=18515
@@ -68,17 +68,25 @@ perftest='
 	measure write_bw      4 ib_write_bw -n 1000 -s 65536
 	measure read_latency  5 ib_read_lat -n 1000 -s 8
 	measure read_bw       4 ib_read_bw -n 1000 -s 65536
+	measure send_rate     5 ib_send_bw -e -n 3000 -s 8 -t 1 -Q 1
 	measure send_bw       4 ib_send_bw -e -n 1000 -s 65536
 	measure atomic_latency 5 ib_atomic_lat -n 1000
 	measure atomic_rate   5 ib_atomic_bw -n 3000
-	for i in 1 2 3 4 5; do
-		measure send_latency 3 ib_send_lat -e -n $((500 + i)) -s 8
-	done | sort -k 2n | head -n 1
+	[ -z "$1" ] || {
+		measure atomic_write_latency 5 "$1/ib_atomic_lat" -A WRITE -n 1000
+		measure flush_latency 5 "$1/ib_write_lat" --flush=global -n 1000 -s 8
+	}
 '
+
+# perftest with its series, where the base has FLUSH and ATOMIC WRITE
+own_perftest=$root/build/perftest/bin
+figures=10
+[[ $series != v6.1 ]] || own_perftest='' figures=8
 
 # run_perftest KERNEL: lines "KERNEL NAME VALUE"
 run_perftest() {
-	BASE=$1 DEBUG=0 QEMU_ACCEL=tcg rxe_vm run --cpus 1 --qemu "-icount shift=1,sleep=off" -- sh -c "$perftest" |
+	BASE=$1 DEBUG=0 QEMU_ACCEL=tcg rxe_vm run --cpus 1 --qemu "-icount shift=1,sleep=off" -- \
+		sh -c "$perftest" - "$own_perftest" |
 		sed "s/^/$1 /"
 }
 
@@ -112,7 +120,7 @@ perftest_is_as_good_as_before() {
 		}' | sort >"$work/table"
 	echo "# how many times as good as before: median, spread"
 	cat "$work/table"
-	(($(wc -l <"$work/table") == 8)) || fail "not all has been measured"
+	(($(wc -l <"$work/table") == figures)) || fail "not all has been measured"
 	slower=$(awk '$3 < 0.995' "$work/table")
 	[[ -z $slower ]] || fail "below 0.995: $slower"
 }
