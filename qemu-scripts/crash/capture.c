@@ -212,14 +212,18 @@ static bool read_told(struct capture *capture, const uint8_t *data, size_t lengt
 	if (told > length - sizeof(*head))
 		fail("%s, frame %u: a printed line of %u bytes, of which only %zu were captured", capture->path,
 		     capture->frames, told, length - sizeof(*head));
-	*list_add(&capture->told) = (struct told){ capture->frames, (const char *)(head + 1), told };
+	*list_add(&capture->told) = (struct told){
+		capture->frames, capture->frames, (const char *)(head + 1), told,
+	};
 	return true;
 }
 
 static void read_frame(struct capture *capture, const uint8_t *data, size_t length, double time,
 		       const struct memory *memory, unsigned int targets)
 {
-	struct packet packet = { .frame = capture->frames, .end = capture->bytes, .time = time };
+	struct packet packet = {
+		.frame = capture->frames, .moment = capture->frames, .end = capture->bytes, .time = time,
+	};
 	struct bytes rest = { data, length };
 	const uint8_t *ethernet = take(&rest, ETHERNET_HEAD), *tag, *head, *udp;
 	size_t head_length, datagram;
@@ -381,6 +385,7 @@ void capture_read(struct capture *capture, const char *path, const struct memory
 	while ((got = pcap_next_ex(pcap, &header, &data)) == 1) {
 		capture->frames++;
 		capture->bytes += PCAP_RECORD_HEAD + header->caplen;
+		*list_add(&capture->ends) = capture->bytes;
 		seconds = header->ts.tv_sec;
 		time = seconds + header->ts.tv_usec / 1e6;
 		if (capture->frames == 1)
@@ -397,19 +402,79 @@ void capture_read(struct capture *capture, const char *path, const struct memory
 	pcap_close(pcap);
 }
 
-size_t capture_told(const struct capture *capture, unsigned int frame)
+size_t capture_told(const struct capture *capture, unsigned int moment)
 {
 	size_t from = 0, to = capture->told.n;
 
 	while (from < to) {
 		size_t middle = (from + to) / 2;
 
-		if (capture->told.v[middle].frame <= frame)
+		if (capture->told.v[middle].moment <= moment)
 			from = middle + 1;
 		else
 			to = middle;
 	}
 	return from;
+}
+
+unsigned int capture_last_moment(const struct capture *capture)
+{
+	return capture->frames + capture->cpu.events.n;
+}
+
+/* How many lines of server.cpu come up to @frame, those after it included. */
+static unsigned int lines_up_to(const struct capture *capture, unsigned int frame)
+{
+	unsigned int from = 0, to = capture->cpu.events.n;
+
+	while (from < to) {
+		unsigned int middle = from + (to - from) / 2;
+
+		if (capture->cpu.events.v[middle].frame <= frame)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+unsigned int capture_frame(const struct capture *capture, unsigned int moment)
+{
+	unsigned int from = 0, to = capture->cpu.events.n;
+
+	/* So many lines come up to the moment. */
+	while (from < to) {
+		unsigned int middle = from + (to - from) / 2;
+
+		if (capture->cpu.events.v[middle].moment <= moment)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return moment - from;
+}
+
+unsigned int capture_moment(const struct capture *capture, unsigned int frame, unsigned int lines)
+{
+	unsigned int before = frame ? lines_up_to(capture, frame - 1) : 0, all = lines_up_to(capture, frame);
+
+	if (frame > capture->frames || (lines != ALL_LINES && lines > all - before))
+		return NO_MOMENT;
+	return frame + (lines == ALL_LINES ? all : before + lines);
+}
+
+const char *moment_text(const struct capture *capture, unsigned int moment)
+{
+	static char text[4][32];
+	static int next;
+	char *t = text[next++ % 4];
+	unsigned int frame = capture_frame(capture, moment);
+
+	if (moment == capture_moment(capture, frame, ALL_LINES))
+		snprintf(t, sizeof(*text), "%u", frame);
+	else
+		snprintf(t, sizeof(*text), "%u+%u", frame, moment - capture_moment(capture, frame, 0));
+	return t;
 }
 
 const char *address_text(const struct address *address)
@@ -430,6 +495,8 @@ const char *opcode_name(uint8_t opcode)
 {
 	static char unknown[32];
 
+	if (cpu_is_operation(opcode))
+		return cpu_name(opcode);
 	switch (opcode) {
 	case ROCE_RC_SEND_FIRST ... ROCE_RC_SEND_ONLY_IMM:
 	case ROCE_RC_SEND_LAST_INV:

@@ -8,6 +8,7 @@
 #ifndef CAPTURE_H
 #define CAPTURE_H
 
+#include "cpu.h"
 #include "memory.h"
 
 /* An IPv4 address stands as ::ffff:a.b.c.d, as in the kernel's GIDs. */
@@ -17,6 +18,7 @@ struct address {
 
 struct packet {
 	unsigned int frame;	/* number in the capture, from 1, as Wireshark counts */
+	unsigned int moment;	/* its number among the frames and the lines of server.cpu, see cpu.h */
 	uint64_t end;		/* of its frame, in bytes of the capture */
 	double time;		/* in seconds, since the first frame */
 	struct address from, to;
@@ -42,7 +44,7 @@ struct packet {
 
 /* A line of an initiator's standard output, which it had printed when the frame came. */
 struct told {
-	unsigned int frame;
+	unsigned int frame, moment;
 	const char *text;	/* without its end */
 	unsigned int length;
 };
@@ -53,6 +55,8 @@ struct capture {
 	LIST(struct packet) packets;
 	unsigned int frames;
 	uint64_t bytes;		/* all of them */
+	LIST(uint64_t) ends;	/* of each frame, in bytes of the capture */
+	struct cpu cpu;		/* what the target's CPU did between the frames */
 	unsigned int broken;	/* packets with a wrong ICRC, or too short: a target drops them */
 	bool half_frame;	/* left out at the end */
 };
@@ -66,8 +70,29 @@ struct capture {
  */
 void capture_read(struct capture *capture, const char *path, const struct memory *memory, unsigned int targets);
 
-/* How many lines had been told when @frame had passed: the first ones of capture->told. */
-size_t capture_told(const struct capture *capture, unsigned int frame);
+/* How many lines had been told at @moment: the first ones of capture->told. */
+size_t capture_told(const struct capture *capture, unsigned int moment);
+
+/*
+ * Moments count the frames of the capture and the lines of server.cpu, in the order in which they came.  Without
+ * server.cpu a moment is the number of a frame.
+ */
+unsigned int capture_last_moment(const struct capture *capture);
+
+/* The last frame that had passed at @moment. */
+unsigned int capture_frame(const struct capture *capture, unsigned int moment);
+
+#define ALL_LINES	UINT32_MAX
+#define NO_MOMENT	UINT32_MAX
+
+/* After @frame, and so many lines of server.cpu that follow it; NO_MOMENT if there are not so many. */
+unsigned int capture_moment(const struct capture *capture, unsigned int frame, unsigned int lines);
+
+/*
+ * "12", just before the next frame; or "12+3", after frame 12 and three lines of server.cpu.  It stays until the fourth
+ * call after this one.
+ */
+const char *moment_text(const struct capture *capture, unsigned int moment);
 
 /* For messages; the text stays until the fourth call after this one. */
 const char *address_text(const struct address *address);

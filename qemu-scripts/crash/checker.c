@@ -357,7 +357,7 @@ static void fill_answered(const struct checker *checker, struct slot *slot, cons
 static void fill_told(const struct checker *checker, struct slot *slot, const struct model *model)
 {
 	const struct capture *capture = checker->history->capture;
-	size_t lines = capture_told(capture, model->frame);
+	size_t lines = capture_told(capture, model->moment);
 	FILE *file;
 
 	if (slot->lines == lines)
@@ -423,7 +423,7 @@ static void prepare(const struct checker *checker, struct slot *slot, const stru
 
 static void copy_state(struct state *to, const struct state *from)
 {
-	to->frame = from->frame;
+	to->moment = from->moment;
 	to->hash = from->hash;
 	to->held.n = 0;
 	for (size_t i = 0; i < from->held.n; i++)
@@ -504,11 +504,11 @@ static void spawn(struct checker *checker, struct slot *slot, posix_spawn_file_a
 	offer_to_the_oom_killer(slot->pid);
 }
 
-static void set_variables(struct checker *checker, const struct slot *slot, unsigned int frame)
+static void set_variables(struct checker *checker, const struct slot *slot, unsigned int moment)
 {
 	char cut[16];
 
-	snprintf(cut, sizeof(cut), "%u", frame);
+	snprintf(cut, sizeof(cut), "%u", capture_frame(checker->history->capture, moment));
 	set_variable(&checker->environment[CUT], "CUT", cut);
 	set_variable(&checker->environment[TOLD], "TOLD", slot->told);
 	set_names_of_files(checker, slot);
@@ -518,7 +518,7 @@ static void start_for_one_state(struct checker *checker, struct slot *slot)
 {
 	posix_spawn_file_actions_t actions;
 
-	set_variables(checker, slot, slot->state.frame);
+	set_variables(checker, slot, slot->state.moment);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, slot->output_fd, 1);
@@ -533,7 +533,7 @@ static void start_to_stay(struct checker *checker, struct slot *slot)
 	posix_spawn_file_actions_t actions;
 	int in[2], out[2];
 
-	set_variables(checker, slot, slot->state.frame);
+	set_variables(checker, slot, slot->state.moment);
 	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
 		fail_errno("pipe");
 	posix_spawn_file_actions_init(&actions);
@@ -561,7 +561,7 @@ static int end_checker(struct slot *slot);
 static void ask_to_look(struct checker *checker, struct slot *slot)
 {
 	char line[16];
-	int length = snprintf(line, sizeof(line), "%u\n", slot->state.frame);
+	int length = snprintf(line, sizeof(line), "%u\n", capture_frame(checker->history->capture, slot->state.moment));
 
 	if (slot->pid && is_ready(slot->pidfd))
 		end_checker(slot);
@@ -872,7 +872,7 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 			     const struct content *content, const char **said)
 {
 	struct slot *slot = free_slot(checker);
-	struct state state = { .frame = model->frame };
+	struct state state = { .moment = model->moment };
 
 	prepare(checker, slot, model, &state);
 	slot->foreign = true;

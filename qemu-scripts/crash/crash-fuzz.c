@@ -130,7 +130,7 @@ static void write_capture(const char *path, unsigned int n, struct prng *prng)
 }
 
 /* The same text, with a digit or so changed now and then. */
-static void write_memory(const char *from, const char *to, struct prng *prng)
+static void write_text(const char *from, const char *to, struct prng *prng)
 {
 	static char text[65536];
 	FILE *file = fopen(from, "r");
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 {
 	char folder[] = "/tmp/crash-fuzz.XXXXXX", message[256];
 	unsigned int refused = 0, inconsistent = 0, count;
-	char *capture, *memory, *start, *log;
+	char *capture, *memory, *cpu, *recorded_cpu, *start, *log;
 	int bad = 0;
 
 	if (argc == 1 && getenv("IMAGE"))
@@ -220,6 +220,8 @@ int main(int argc, char **argv)
 		err(1, "%s", folder);
 	capture = xasprintf("%s/server.pcap", folder);
 	memory = xasprintf("%s/server.memory", folder);
+	cpu = xasprintf("%s/server.cpu", folder);
+	recorded_cpu = xasprintf("%s/server.cpu", argv[2]);
 	start = xasprintf("%s/server.pmem0.start", folder);
 	log = xasprintf("%s/log", folder);
 	if (symlink(realpath(xasprintf("%s/server.pmem0.start", argv[2]), NULL), start))
@@ -230,7 +232,9 @@ int main(int argc, char **argv)
 		FILE *file;
 
 		write_capture(capture, damage(&prng), &prng);
-		write_memory(xasprintf("%s/server.memory", argv[2]), memory, &prng);
+		write_text(xasprintf("%s/server.memory", argv[2]), memory, &prng);
+		if (!access(recorded_cpu, R_OK))
+			write_text(recorded_cpu, cpu, &prng);
 		status = run(argv[1], folder, log);
 		message[0] = 0;
 		file = fopen(log, "r");

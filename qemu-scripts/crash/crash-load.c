@@ -120,8 +120,7 @@ int main(int argc, char **argv)
 			continue;
 		begin_with(argv[1], DEVICE + (uint64_t)n * kinds[i].unit);
 		kinds[i].make(n);
-		if (fclose(net.pcap))
-			err(1, "%s", argv[1]);
+		end();
 		return 0;
 	}
 	errx(1, "usage: crash-load FOLDER packets|message|payload|qps|nvdimm N");

@@ -23,6 +23,20 @@
 
 #define COPIES	3
 
+/* Each line is a promise: of a daemon, which has no FLUSHes. */
+static uint64_t count_told(const char *path)
+{
+	FILE *file = path ? fopen(path, "r") : NULL;
+	uint64_t n = 0;
+	int c;
+
+	while (file && (c = fgetc(file)) != EOF)
+		n += c == '\n';
+	if (file)
+		fclose(file);
+	return n;
+}
+
 static uint64_t count_acknowledged(const char *path)
 {
 	unsigned long long offset, length;
@@ -49,9 +63,10 @@ static void read_image(const char *image, uint64_t words[DEVICE / 8])
 static const char *check(const char *image, const char *answered)
 {
 	static uint64_t words[DEVICE / 8];
+	uint64_t by_answers = count_acknowledged(answered), by_lines = count_told(getenv("TOLD"));
 
 	read_image(image, words);
-	return ring_look(words, count_acknowledged(answered));
+	return ring_look(words, by_answers > by_lines ? by_answers : by_lines);
 }
 
 static void serve(const char *image, const char *answered)
@@ -147,7 +162,6 @@ int main(int argc, char **argv)
 		errx(3, "usage: crash-ring FOLDER MODE RECORDS");
 	if (!make(argv[1], argv[2], strtoul(argv[3], NULL, 10)))
 		errx(3, "there is no mode %s", argv[2]);
-	if (fclose(net.pcap))
-		err(3, "%s", argv[1]);
+	end();
 	return 0;
 }

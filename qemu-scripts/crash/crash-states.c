@@ -5,6 +5,7 @@
  * "What a power failure may leave" in Documentation/crash-states.rst is the model.
  *
  *	capture.c	the packets of a capture
+ *	cpu.c		what the target's CPU did
  *	memory.c	what was registered
  *	group.c		several targets at once
  *	history.c	what the target took, and did to its memory
@@ -77,7 +78,8 @@ static const char usage[] =
 "                 cuts of each shape each request in flight, and each pair, lost and left\n"
 "  --limit N      check no more than N states in all\n"
 "  --seed S       seed of the sample (1)\n"
-"  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60\n"
+"  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60; or 12+3,\n"
+"                 after frame 12 and three more lines of RUN/server.cpu\n"
 "  --model MODEL  spec: what the specification promises (default)\n"
 "                 strict: the same, read as narrowly as it can be\n"
 "                 ordered: a target that executes the requests of a QP one by one\n"
@@ -277,6 +279,7 @@ static void read_pair(struct run *run, const struct options *o)
 	const char *capture = o->capture ? o->capture : xasprintf("%s/server.pcap", o->run);
 	const char *memory = o->memory ? o->memory : xasprintf("%s/server.memory", o->run);
 	const char *start = o->start ? o->start : xasprintf("%s/server.pmem0.start", o->run);
+	const char *cpu = xasprintf("%s/server.cpu", o->run);
 
 	run->targets = 1;
 	run->end = o->end ? o->end : xasprintf("%s/server.pmem0", o->run);
@@ -290,6 +293,9 @@ static void read_pair(struct run *run, const struct options *o)
 	memory_read(run->memory, memory);
 	capture_read(&run->capture, capture, run->memory, 1);
 	read_before(run, start);
+	/* Its moments are those of the lab's capture. */
+	if (!o->capture && !access(cpu, F_OK))
+		cpu_read(&run->capture, cpu, run->memory);
 }
 
 /* The client has waited until all targets were ready, so what they held then is what they held before. */
@@ -346,32 +352,66 @@ static void note_late_lines(const struct run *run)
 	if (capture->told.n < 2 || model->all_answers < 2)
 		return;
 	last = &run->history.requests.v[model->answer[model->all_answers - 1]];
-	if (capture->told.v[0].frame > last->answer->frame)
+	if (capture->told.v[0].moment > last->answer->moment)
 		printf("note: all lines were printed after the last %s had been answered: is the standard output buffered?  Call setvbuf() or fflush(), or no early promise is found\n",
 		       opcode_name(last->packet->opcode));
+}
+
+/* What the target's programs did by themselves. */
+static void count_cpu(const struct run *run)
+{
+	const struct cpu *cpu = &run->capture.cpu;
+	size_t stores = 0, write_backs = 0;
+
+	if (!cpu->path)
+		return;
+	for (size_t i = 0; i < cpu->events.n; i++) {
+		stores += cpu_is_store(cpu->events.v[i].operation);
+		write_backs += cpu_is_write_back(cpu->events.v[i].operation);
+	}
+	printf("the target's CPU: %zu stores, %zu lines written back, %zu fences that made something durable\n", stores, write_backs,
+	       run->model.fences.n);
+	if (cpu->half_line)
+		puts("note: server.cpu ends in the middle of a line, as its guest was killed: this line is left out");
+}
+
+/* To how many words the CPU stored, each time anew. */
+static uint64_t stores_by_cpu(const struct history *history)
+{
+	uint64_t words = 0;
+
+	for (size_t u = 0; history->cpu != NEVER && u < history->updates.n; u++)
+		if (history->requests.v[history->updates.v[u].request].flow == history->cpu)
+			words += history->stretches.v[history->updates.v[u].stretch].words;
+	return words;
 }
 
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
+	size_t connections = history->flows.n - (history->cpu != NEVER);
 	unsigned int flushes = 0, other = 0, reads = 0;
 	uint64_t uncovered = 0;
 
 	for (size_t i = 0; i < history->requests.n; i++) {
 		const struct request *request = &history->requests.v[i];
 
+		if (is_cpu(request))
+			continue;
 		flushes += request->flush != 0;
 		other += !strcmp(opcode_name(request->packet->opcode), "FLUSH") && !request->flush;
 	}
 	for (size_t u = 0; u < history->updates.n; u++)
-		if (history->updates.v[u].covered == NEVER)
+		if (history->updates.v[u].covered == NEVER && written_back(history, &history->updates.v[u]) == NEVER)
 			uncovered += history->stretches.v[history->updates.v[u].stretch].words;
 	for (size_t f = 0; f < history->flows.n; f++)
 		reads += history->flows.v[f].reads;
 	printf("%u frames, %zu QP%s, %zu packets of requests, which stored %" PRIu64 " times to %u words of %s\n",
-	       run->capture.frames, history->flows.n, history->flows.n == 1 ? "" : "s", history->requests.n, history->stores,
-	       history->words, run->memory->device);
+	       run->capture.frames, connections, connections == 1 ? "" : "s",
+	       history->requests.n - run->capture.cpu.events.n, history->stores - stores_by_cpu(history), history->words,
+	       run->memory->device);
 	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
+	count_cpu(run);
 	printf("%zu lines that initiators printed\n", run->capture.told.n);
 	note_verdict(run);
 	note_late_lines(run);
@@ -512,15 +552,16 @@ static void compare_end(const struct run *run, const struct content *end, struct
 static void print_unexplained(const struct run *run, const struct unexplained *unexplained)
 {
 	const struct ranges *own = &unexplained->own, *wrong = &unexplained->wrong;
+	const char *by = run->history.cpu == NEVER ? "the target's own CPU" : "something that was not recorded, such as the target's kernel";
 
 	if (!own->words && !wrong->words)
 		printf("the NVDIMM held at the end what these requests explain, and nothing else had changed\n");
 	if (own->words)
-		printf("note: %zu words were changed by none of these requests, but by the target's own CPU%s:%s\n",
-		       own->words, run->history.somewhere ? ", or by a SEND" : "", own->text);
+		printf("note: %zu words were changed by none of these requests, but by %s%s:%s\n", own->words, by,
+		       run->history.somewhere ? ", or by a SEND" : "", own->text);
 	if (wrong->words)
-		printf("note: %zu words that requests stored held something else at the end; has the target's own CPU changed them%s?%s\n",
-		       wrong->words, run->history.somewhere ? ", or a SEND" : "", wrong->text);
+		printf("note: %zu words that requests stored held something else at the end; has %s changed them%s?%s\n",
+		       wrong->words, by, run->history.somewhere ? ", or a SEND" : "", wrong->text);
 }
 
 /* False if the lab has not kept it. */
@@ -567,17 +608,20 @@ static word_list check_end(const struct run *run, bool strict)
 
 typedef LIST(unsigned int) cut_list;
 
-/* "12,40-60" */
+/* "12,40-60,12+3" */
 static void add_listed_cuts(const struct run *run, const char *list, cut_list *cuts)
 {
 	const char *at = list;
 
 	while (*at) {
-		unsigned long from, to;
+		unsigned long from, to, lines = ALL_LINES;
 		char *end;
 
 		from = to = strtoul(at, &end, 10);
-		if (end != at && *end == '-') {
+		if (end != at && *end == '+') {
+			at = end + 1;
+			lines = strtoul(at, &end, 10);
+		} else if (end != at && *end == '-') {
 			at = end + 1;
 			to = strtoul(at, &end, 10);
 		}
@@ -586,12 +630,14 @@ static void add_listed_cuts(const struct run *run, const char *list, cut_list *c
 		if (to > run->capture.frames)
 			fail("--cuts %s: the capture has %u frames", list, run->capture.frames);
 		for (; from <= to; from++)
-			*list_add(cuts) = from;
+			*list_add(cuts) = capture_moment(&run->capture, from, lines);
+		if (cuts->v[cuts->n - 1] == NO_MOMENT)
+			fail("--cuts %s: the CPU did not do so much after frame %lu", list, to);
 		at = *end ? end + 1 : end;
 	}
 }
 
-static int by_frame(const void *a, const void *b)
+static int by_moment(const void *a, const void *b)
 {
 	unsigned int x = *(const unsigned int *)a, y = *(const unsigned int *)b;
 
@@ -609,7 +655,7 @@ static void find_cuts(const struct run *run, const struct options *o, cut_list *
 	add_listed_cuts(run, o->cuts, cuts);
 	if (!cuts->n)
 		fail("--cuts %s: say for example 12,40-60", o->cuts);
-	qsort(cuts->v, cuts->n, sizeof(*cuts->v), by_frame);
+	qsort(cuts->v, cuts->n, sizeof(*cuts->v), by_moment);
 	for (size_t i = 0; i < cuts->n; i++)
 		if (!n || cuts->v[i] != cuts->v[n - 1])
 			cuts->v[n++] = cuts->v[i];
@@ -661,7 +707,7 @@ static void remove_failure(struct results *results, size_t i)
 /* They come nearly in order; the result shall not depend on which checker is the quickest. */
 static void add_failure(struct results *results, size_t number, uint64_t kind, const struct state *state)
 {
-	struct failure failure = { .number = number, .kind = kind, .state.frame = state->frame,
+	struct failure failure = { .number = number, .kind = kind, .state.moment = state->moment,
 				   .state.hash = state->hash };
 	size_t i, alike = 0;
 
@@ -693,9 +739,9 @@ static uint32_t *slot_of_view(struct results *results, uint64_t hash)
 }
 
 /* Checkers that run at once end in any order: a view is that of the first state which has it. */
-static void note_view(struct results *results, uint64_t hash, size_t number, unsigned int frame)
+static void note_view(struct results *results, uint64_t hash, size_t number, unsigned int moment)
 {
-	struct view view = { hash, number, frame };
+	struct view view = { hash, number, moment };
 	uint32_t *slot;
 
 	if (results->views.n * 2 >= results->view_of.size) {
@@ -720,7 +766,7 @@ static void note_result(void *arg, size_t number, const struct state *state, enu
 	struct results *results = arg;
 
 	results->checked++;
-	note_view(results, hash_text(1, said, ""), number, state->frame);
+	note_view(results, hash_text(1, said, ""), number, state->moment);
 	if (verdict == CONSISTENT)
 		return;
 	results->failed++;
@@ -780,7 +826,7 @@ static void note_if_it_accepts_nothing(struct run *run, struct checker *checker)
 {
 	if (!run->capture.told.n && !run->model.all_answers)
 		return;
-	model_cut(&run->model, run->capture.frames);
+	model_cut(&run->model, capture_last_moment(&run->capture));
 	if (checker_look_at(checker, &run->model, &run->start, NULL) == CONSISTENT)
 		puts("note: the checker accepts a memory to which nothing was stored, although everything was told and answered: does it judge at all?  A checker for --serve needs --serve");
 }
@@ -794,8 +840,8 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 	struct content end;
 
 	at_start = checker_look(checker, &run->model, &state, NULL);
-	state.frame = run->capture.frames;
-	model_cut(&run->model, state.frame);
+	state.moment = capture_last_moment(&run->capture);
+	model_cut(&run->model, state.moment);
 	if (!map_end(run, &end)) {
 		at_end = checker_look(checker, &run->model, &state, &said);
 	} else {
@@ -831,7 +877,8 @@ static void show_progress(struct check *check, const struct model *model)
 		return;
 	check->shown = now;
 	fprintf(stderr, "\r%zu states, %zu fail; at frame %u of %u\033[K", check->results->checked,
-		check->results->failed, model->frame, model->history->capture->frames);
+		check->results->failed, capture_frame(model->history->capture, model->moment),
+		model->history->capture->frames);
 }
 
 static void end_progress(void)
@@ -890,7 +937,7 @@ static void check_states(struct run *run, const struct options *o, struct checke
 
 static char *kept_folder(const struct run *run, const struct state *state)
 {
-	return xasprintf("%s/crash-states/%u.%08x", run->folder, state->frame,
+	return xasprintf("%s/crash-states/%s.%08x", run->folder, moment_text(&run->capture, state->moment),
 			 (unsigned int)(state->hash >> 32));
 }
 
@@ -927,7 +974,7 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 	make_folder(folder);
 	checker_keep(checker, &run->model, &e->state, folder);
 	file = create(folder, "state");
-	fprintf(file, "cut %u\nmodel %s\n", e->state.frame, run->history.rules->name);
+	fprintf(file, "cut %s\nmodel %s\n", moment_text(&run->capture, e->state.moment), run->history.rules->name);
 	for (size_t i = 0; i < e->state.held.n; i++)
 		fprintf(file, "held %" PRIu64 " %d\n",
 			history_offset(&run->history, e->state.held.v[i].word),
@@ -948,12 +995,12 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 static void report(struct run *run, struct checker *checker, const struct explanation *e, size_t alike,
 		   size_t failed)
 {
-	const char *said;
+	const char *said, *moment;
 
 	checker_look(checker, &run->model, &e->state, &said);
 	keep(run, checker, e, said);
-	printf("\nState %u.%08x: the power fails after frame %u\n", e->state.frame,
-	       (unsigned int)(e->state.hash >> 32), e->state.frame);
+	moment = moment_text(&run->capture, e->state.moment);
+	printf("\nState %s.%08x: the power fails after frame %s\n", moment, (unsigned int)(e->state.hash >> 32), moment);
 	explanation_print(e, &run->model, stdout);
 	printf("  The checker: %s\n", said);
 	printf("  Alike: %zu of the %zu states that fail; the checker says the same of them, but for numbers\n", alike, failed);
@@ -1032,7 +1079,7 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 }
 
 /* What keep() wrote begins with the cut, and the rules that made the state. */
-static FILE *open_state(const char *folder, const char *id, unsigned int *cut, const struct rules **rules)
+static FILE *open_state(const char *folder, const char *id, char cut[32], const struct rules **rules)
 {
 	char *path = xasprintf("%s/crash-states/%s/state", folder, id);
 	FILE *file = fopen(path, "r");
@@ -1040,7 +1087,7 @@ static FILE *open_state(const char *folder, const char *id, unsigned int *cut, c
 
 	if (!file)
 		fail_errno("--replay: %s", path);
-	*rules = fscanf(file, "cut %u model %15s", cut, model) == 2 ? rules_find(model) : NULL;
+	*rules = fscanf(file, "cut %31s model %15s", cut, model) == 2 ? rules_find(model) : NULL;
 	if (!*rules)
 		fail("%s: not understood", path);
 	free(path);
@@ -1049,18 +1096,25 @@ static FILE *open_state(const char *folder, const char *id, unsigned int *cut, c
 
 static void take_rules_of_state(struct options *o)
 {
-	unsigned int cut;
+	char cut[32];
 
-	fclose(open_state(o->run, o->replay, &cut, &o->rules));
+	fclose(open_state(o->run, o->replay, cut, &o->rules));
 }
 
 static void read_state(const struct run *run, const char *id, struct state *state)
 {
 	char *path = xasprintf("%s/crash-states/%s/state", run->folder, id);
 	const struct rules *rules;
-	FILE *file = open_state(run->folder, id, &state->frame, &rules);
+	unsigned int frame, lines = ALL_LINES;
+	char cut[32];
+	FILE *file = open_state(run->folder, id, cut, &rules);
 	uint64_t offset;
 	int position, got;
+
+	got = sscanf(cut, "%u+%u", &frame, &lines);
+	state->moment = got < 1 ? NO_MOMENT : capture_moment(&run->capture, frame, lines);
+	if (state->moment == NO_MOMENT)
+		fail("%s: this run has no cut %s", path, cut);
 
 	while ((got = fscanf(file, " held %" SCNu64 " %d", &offset, &position)) == 2) {
 		uint32_t w = offset % WORD ? NEVER : history_word(&run->history, offset);
@@ -1087,7 +1141,7 @@ static int replay(struct run *run, const struct options *o)
 	const char *said;
 
 	read_state(run, o->replay, &state);
-	model_cut(&run->model, state.frame);
+	model_cut(&run->model, state.moment);
 	if (!model_allows(&run->model, &state))
 		fail("%s: the model does not allow this state", folder);
 	options.jobs = 1;
@@ -1115,7 +1169,7 @@ static int lose(struct run *run, const struct options *o)
 	struct state state = { };
 	size_t lost = 0;
 
-	model_cut(model, run->capture.frames);
+	model_cut(model, capture_last_moment(&run->capture));
 	model_random(model, o->seed, &state);
 	if (fd < 0)
 		fail_errno("--lose %s", o->lose);

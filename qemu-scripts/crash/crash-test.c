@@ -46,11 +46,11 @@ static struct before before;
 /* By the rules of that name. */
 static void load(const char *rules)
 {
-	if (net.pcap)
-		fclose(net.pcap);
-	net.pcap = NULL;
+	end();
 	memory_read(&memory, in_folder("server.memory"));
 	capture_read(&capture, in_folder("server.pcap"), &memory, 1);
+	if (!access(in_folder("server.cpu"), F_OK))
+		cpu_read(&capture, in_folder("server.cpu"), &memory);
 	content_map(&content, in_folder("server.pmem0.start"), &memory);
 	before.ready = content.bytes;
 	history_read(&history, &capture, &memory, 1, &before, rules_find(rules));
@@ -62,9 +62,7 @@ static void load_group(const char *rules)
 {
 	unsigned int targets;
 
-	if (net.pcap)
-		fclose(net.pcap);
-	net.pcap = NULL;
+	end();
 	targets = group_targets(net.folder);
 	group_read(memories, targets, net.folder);
 	capture_read(&capture, in_folder("client1.pcap"), memories, targets);
@@ -89,6 +87,7 @@ static void remove_folder(void)
 		unlink(in_folder(xasprintf("server%u.pmem0.start", i)));
 	}
 	unlink(in_folder("server.pcap"));
+	unlink(in_folder("server.cpu"));
 	unlink(in_folder("server.memory"));
 	unlink(in_folder("server.pmem0.start"));
 	rmdir(net.folder);
@@ -115,14 +114,14 @@ static void digits(const struct state *state, unsigned int words, char *text)
 static int by_text(const void *a, const void *b) { return strcmp(a, b); }
 
 /* All states of a cut, sorted, with a space between. */
-static const char *states_at(unsigned int frame, unsigned int words)
+static const char *states_at(unsigned int moment, unsigned int words)
 {
 	static char text[65536];
 	static char all[4096][16];
 	struct state state = { };
 	size_t n = 0;
 
-	model_cut(&model, frame);
+	model_cut(&model, moment);
 	for (size_t i = 0; i < model_choices(&model); i++)
 		if (model_choice(&model, i, &state))
 			digits(&state, words, all[n++]);
@@ -135,7 +134,7 @@ static const char *states_at(unsigned int frame, unsigned int words)
 	return text;
 }
 
-#define EXPECT_STATES(frame, words, wanted) EXPECT_STREQ(wanted, states_at(frame, words))
+#define EXPECT_STATES(moment, words, wanted) EXPECT_STREQ(wanted, states_at(moment, words))
 
 /* What the program says when it cannot go on. */
 static const char *error_of(void (*what)(const char *rules))
@@ -148,9 +147,7 @@ static const char *error_of(void (*what)(const char *rules))
 
 	if (pipe(fds))
 		exit(1);
-	if (net.pcap)
-		fclose(net.pcap);
-	net.pcap = NULL;
+	end();
 	pid = fork();
 	if (!pid) {
 		dup2(fds[1], 2);
@@ -1365,7 +1362,7 @@ static struct {
 
 static bool take_digits(void *arg, struct model *at, const struct state *state, size_t number)
 {
-	struct state copy = { .frame = state->frame };
+	struct state copy = { .moment = state->moment };
 
 	(void)arg;
 	for (size_t h = 0; h < state->held.n; h++)
@@ -1588,7 +1585,7 @@ TEST_F(run, too_many_shapes_give_a_weak_coverage)
 
 /* The checker prints something new at each state of one cut, and always the same at all others. */
 static struct {
-	unsigned int frame;
+	unsigned int moment;
 	struct view view[4096];
 	size_t n, there;
 } shown;
@@ -1597,8 +1594,8 @@ static bool take_and_show(void *arg, struct model *at, const struct state *state
 {
 	(void)arg;
 	(void)at;
-	if (state->frame == shown.frame) {
-		shown.view[shown.n++] = (struct view){ number, number, state->frame };
+	if (state->moment == shown.moment) {
+		shown.view[shown.n++] = (struct view){ number, number, state->moment };
 		shown.there++;
 	}
 	return shown.n < 4096;
@@ -1629,12 +1626,12 @@ TEST_F(run, cuts_where_the_checker_shows_something_new_have_more_states)
 	cuts = model_cuts(&model, &n);
 	ASSERT_EQ(21, n);
 	memset(&shown, 0, sizeof(shown));
-	shown.frame = cuts[10];
+	shown.moment = cuts[10];
 	sample(&model, cuts, n, &options, take_and_show, NULL, &coverage);
 	without = shown.there;
 	EXPECT_EQ(0, coverage.by_views);
 	memset(&shown, 0, sizeof(shown));
-	shown.frame = cuts[10];
+	shown.moment = cuts[10];
 	options.views = shown_views;
 	sample(&model, cuts, n, &options, take_and_show, NULL, &coverage);
 	EXPECT_LT(without + 300, shown.there);
@@ -1665,7 +1662,7 @@ static struct checker *new_checker(bool serve, const char *script)
 /* What it says of the state where all that came is there, or without the word 0. */
 static enum verdict look(struct checker *checker, bool without, const char **said)
 {
-	struct state state = { .frame = capture.frames };
+	struct state state = { .moment = capture.frames };
 	enum verdict verdict;
 
 	model_cut(&model, capture.frames);
@@ -1795,10 +1792,10 @@ TEST_F(run, a_checker_is_told_what_was_printed_before_the_cut)
 	checker = new_checker(true, "while read -r cut; do printf '0 '; tr '\\n' ' ' <$TOLD; echo; done");
 	for (int way = 1; way >= -1; way -= 2)
 		for (unsigned int i = 0; i <= 6; i++) {
-			state.frame = way > 0 ? i : 6 - i;
-			model_cut(&model, state.frame);
+			state.moment = way > 0 ? i : 6 - i;
+			model_cut(&model, state.moment);
 			EXPECT_EQ(CONSISTENT, checker_look(checker, &model, &state, &said));
-			EXPECT_STREQ(wanted[state.frame], said) TH_LOG("cut %u", state.frame);
+			EXPECT_STREQ(wanted[state.moment], said) TH_LOG("cut %u", state.moment);
 		}
 	checker_free(checker);
 }
@@ -1970,19 +1967,19 @@ TEST_F(run, of_many_stores_to_a_word_the_last_ones_race)
  * Explanations
  */
 
-/* What is said of the state in which the words with a digit below their newest value have that, by this checker. */
-static const char *explanation_of(const char *words, const char *script)
+/* What is said of the state of the cut @moment in which the words with a digit below their newest value have that, by this checker. */
+static const char *explanation_at(unsigned int moment, const char *words, const char *script)
 {
 	char *argv[] = { "sh", "-c", (char *)script, NULL };
 	const struct checker_options options = { .argv = argv, .jobs = 1, .seconds = 60, .mib = 1000 };
 	struct checker *checker = checker_new(&history, &content, &options);
-	struct state state = { .frame = capture.frames };
+	struct state state = { .moment = moment };
 	struct explanation e;
 	static char *text;
 	size_t size;
 	FILE *file;
 
-	model_cut(&model, capture.frames);
+	model_cut(&model, moment);
 	for (unsigned int i = 0; words[i]; i++) {
 		uint32_t w = history_word(&history, offset_of_digit(i));
 
@@ -2001,10 +1998,13 @@ static const char *explanation_of(const char *words, const char *script)
 	return text;
 }
 
-#define EXPECT_EXPLANATION(words, script, wanted) do { \
-	const char *said = explanation_of(words, script); \
+#define EXPECT_EXPLANATION_AT(moment, words, script, wanted) do { \
+	const char *said = explanation_at(moment, words, script); \
 	EXPECT_NE(NULL, strstr(said, wanted)) TH_LOG("%s", said); \
 } while (0)
+
+#define EXPECT_EXPLANATION(words, script, wanted) \
+	EXPECT_EXPLANATION_AT(capture_last_moment(&capture), words, script, wanted)
 
 /* A checker that wants of byte @at of the image that it is @value. */
 #define WANTS(at, value) "[ $(od -A n -t u1 -j " #at " -N 1 $IMAGE) = " #value " ]"
@@ -2203,10 +2203,10 @@ struct look {
 	uint64_t image[DEVICE / 8];
 };
 
-/* As many FLUSHes of the tail as have been answered. */
+/* As many FLUSHes of the tail as have been answered, and lines of a daemon's initiator as were printed. */
 static uint64_t acknowledged(const struct model *at)
 {
-	uint64_t n = 0;
+	uint64_t n = capture_told(&capture, at->moment);
 
 	for (uint32_t i = 0; i < at->answers; i++) {
 		const struct request *flush = &history.requests.v[at->answer[i]];
@@ -2301,6 +2301,465 @@ TEST_F(run, models_judge_rings_as_their_rules_say)
 		EXPECT_EQ(rings[i].right, !failures(1, &coverage)) TH_LOG("%s by %s", rings[i].mode,
 									  rings[i].rules);
 	}
+}
+
+/******************************************************************************
+ * The target's CPU.  Moments count frames and what the CPU does
+ */
+
+static void send_message(uint32_t psn) { packet(true, ROCE_RC_SEND_ONLY, psn, "", 0); }
+
+TEST_F(run, a_store_by_the_cpu_may_be_left_at_once)
+{
+	cpu_store(0, 1);
+	cpu_store(1, 1);
+	load("spec");
+	EXPECT_STATES(0, 2, "00");
+	EXPECT_STATES(1, 2, "00 10");
+	EXPECT_STATES(2, 2, "00 01 10 11");
+}
+
+TEST_F(run, a_write_back_and_a_fence_are_a_floor)
+{
+	cpu_store(0, 1);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	cpu_store(0, 2);
+	load("spec");
+	EXPECT_STATES(2, 1, "0 1");
+	EXPECT_STATES(3, 1, "1");
+	EXPECT_STATES(4, 1, "1 2");
+	/* It is no answer to a FLUSH. */
+	EXPECT_EQ(0, model.all_answers);
+}
+
+TEST_F(run, a_fence_without_a_write_back_is_no_floor)
+{
+	cpu_store(0, 1);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(2, 1, "0 1");
+}
+
+TEST_F(run, a_write_back_without_a_fence_is_no_floor)
+{
+	cpu_store(0, 1);
+	cpu_write_back("clwb", 0);
+	cpu_store(1, 1);
+	cpu_write_back("clflushopt", 1);
+	load("spec");
+	EXPECT_STATES(4, 2, "00 01 10 11");
+}
+
+TEST_F(run, each_fence_waits_for_each_write_back)
+{
+	cpu_store(0, 1);
+	cpu_write_back("clflushopt", 0);
+	cpu(1, "mfence");
+	cpu_store(1, 1);
+	cpu_write_back("clwb", 1);
+	cpu(1, "lock");
+	load("spec");
+	EXPECT_STATES(3, 2, "10");
+	EXPECT_STATES(6, 2, "11");
+}
+
+TEST_F(run, clflush_needs_no_fence)
+{
+	cpu_store(0, 1);
+	cpu_write_back("clflush", 0);
+	load("spec");
+	EXPECT_STATES(2, 1, "1");
+}
+
+TEST_F(run, a_store_after_the_write_back_is_not_covered)
+{
+	cpu_store(0, 1);
+	cpu_write_back("clwb", 0);
+	cpu_store(0, 2);
+	cpu_store(1, 1);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(5, 2, "10 11 20 21");
+}
+
+TEST_F(run, a_fence_is_that_of_its_thread)
+{
+	cpu_store(0, 1);
+	cpu_write_back("clwb", 0);
+	cpu(2, "sfence");
+	cpu(2, "nt-store 8 0101010101010101");
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(3, 1, "0 1");
+	EXPECT_STATES(5, 2, "10 11");
+}
+
+/* The first that fences makes it durable, although another one has written it back before. */
+TEST_F(run, a_line_is_durable_by_the_first_thread_that_fences)
+{
+	cpu_store(0, 1);
+	cpu_write_back("clwb", 0);
+	cpu(2, "clwb 0");
+	cpu(2, "sfence");
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(3, 1, "0 1");
+	EXPECT_STATES(4, 1, "1");
+}
+
+TEST_F(run, a_write_back_covers_its_line)
+{
+	cpu_store(0, 1);
+	cpu(1, "store 56 %032x", 0);	/* two words, of which the line has one */
+	cpu(1, "store 56 0101010101010101%016x", 0x01010101);
+	cpu_write_back("clwb", 3);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(4, 8, "00000000 00000001 10000000 10000001");
+	EXPECT_STATES(5, 9, "10000001/ 100000010");
+}
+
+TEST_F(run, a_non_temporal_store_needs_a_fence_only)
+{
+	cpu(1, "nt-store 0 0101010101010101");
+	cpu_store(1, 1);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(2, 2, "00 01 10 11");
+	EXPECT_STATES(3, 2, "10 11");
+}
+
+TEST_F(run, the_cpu_writes_back_what_a_peer_has_stored)
+{
+	write_word(1, 0, 1);
+	send_message(2);
+	write_word(3, 1, 1);
+	cpu_write_back("clwb", 0);
+	write_word(4, 0, 2);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(5, 2, "00 01 10 11 20 21");
+	EXPECT_STATES(6, 2, "10 11 20 21");
+}
+
+/* What no SEND has followed may not have reached the memory. */
+TEST_F(run, the_cpu_sees_what_a_completion_follows)
+{
+	write_word(1, 0, 1);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	send_message(2);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(3, 1, "0 1");
+	EXPECT_STATES(6, 1, "1");
+	load("ordered");
+	EXPECT_STATES(3, 1, "1");
+}
+
+TEST_F(run, a_write_with_immediate_is_a_completion)
+{
+	struct {
+		struct roce_reth reth;
+		uint32_t immediate;
+	} rest = { { htobe64(VA + 8), htobe32(KEY), 0 }, 0 };
+
+	write_word(1, 0, 1);
+	packet(true, ROCE_RC_WRITE_ONLY_IMM, 2, &rest, sizeof(rest));
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(4, 1, "1");
+}
+
+/* A SEND of several packets completes by its last. */
+TEST_F(run, the_first_packet_of_a_send_is_no_completion)
+{
+	write_word(1, 0, 1);
+	packet(true, ROCE_RC_SEND_FIRST, 2, "1234", 4);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	packet(true, ROCE_RC_SEND_LAST, 3, "1234", 4);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(4, 1, "0 1");
+	EXPECT_STATES(7, 1, "1");
+}
+
+TEST_F(run, the_cpu_races_with_what_it_does_not_see)
+{
+	write_word(1, 0, 1);
+	cpu_store(0, 2);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(4, 1, "1 2");
+	load("ordered");
+	EXPECT_STATES(4, 1, "2");
+}
+
+TEST_F(run, the_cpu_has_no_race_with_what_it_sees)
+{
+	write_word(1, 0, 1);
+	send_message(2);
+	cpu_store(0, 2);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(5, 1, "2");
+}
+
+TEST_F(run, a_packet_that_comes_later_has_no_race_with_the_cpu)
+{
+	cpu_store(0, 1);
+	write_word(1, 0, 2);
+	flush(2, 0, 1);
+	response(2);
+	load("spec");
+	EXPECT_STATES(3, 1, "0 1 2");
+	EXPECT_STATES(4, 1, "2");
+}
+
+/* QP 18 may have waited for what the CPU did. */
+TEST_F(run, what_the_cpu_has_made_durable_has_no_race_with_another_qp)
+{
+	write_word(1, 0, 1);
+	send_message(2);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	second_qp_stores(2);
+	load("spec");
+	EXPECT_STATES(7, 1, "2");
+}
+
+/* QP 17 races with QP 18, whose own first store is over all the same. */
+TEST_F(run, what_the_cpu_has_made_durable_supersedes)
+{
+	use_second_qp();
+	write_word(100, 0, 1);
+	write_word(101, 0, 2);
+	use_first_qp();
+	write_word(1, 0, 3);
+	use_second_qp();
+	send_message(102);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(5, 1, "0 1 2 3");
+	EXPECT_STATES(6, 1, "2 3");
+}
+
+TEST_F(run, by_eadr_a_store_by_the_cpu_is_durable)
+{
+	cpu_store(0, 1);
+	cpu_store(0, 2);
+	load("eadr");
+	EXPECT_STATES(1, 1, "1");
+	EXPECT_STATES(2, 1, "2");
+}
+
+/* A flush of a peer says nothing of what the CPU has in its caches. */
+TEST_F(run, a_flush_covers_no_store_by_the_cpu)
+{
+	cpu_store(0, 1);
+	write_word(1, 1, 1);
+	flush(2, 0, 1);
+	response(2);
+	load("spec");
+	EXPECT_STATES(4, 2, "00 01 10 11");
+}
+
+TEST_F(run, the_power_fails_before_each_fence)
+{
+	unsigned int *cuts;
+	size_t n;
+
+	cpu_store(0, 1);
+	cpu_sfence();			/* waits for nothing */
+	cpu_write_back("clwb", 0);
+	write_word(1, 1, 1);
+	cpu_sfence();
+	flush(2, 1, 1);
+	response(2);
+	load("spec");
+	cuts = model_cuts(&model, &n);
+	ASSERT_EQ(3, n);
+	EXPECT_STREQ("1+0", moment_text(&capture, cuts[0]));
+	EXPECT_STREQ("2", moment_text(&capture, cuts[1]));
+	EXPECT_STREQ("3", moment_text(&capture, cuts[2]));
+	EXPECT_EQ(4, cuts[0]);
+	EXPECT_EQ(7, cuts[2]);
+	free(cuts);
+}
+
+TEST_F(run, a_moment_is_a_frame_and_what_the_cpu_did_after_it)
+{
+	cpu_store(0, 1);
+	cpu_store(1, 1);
+	write_word(1, 2, 1);
+	told("a line");
+	cpu_store(3, 1);
+	load("spec");
+	EXPECT_EQ(5, capture_last_moment(&capture));
+	EXPECT_STREQ("0+0", moment_text(&capture, 0));
+	EXPECT_STREQ("0+1", moment_text(&capture, 1));
+	EXPECT_STREQ("0", moment_text(&capture, 2));
+	EXPECT_STREQ("1", moment_text(&capture, 3));
+	EXPECT_STREQ("2+0", moment_text(&capture, 4));
+	EXPECT_STREQ("2", moment_text(&capture, 5));
+	EXPECT_EQ(1, capture_moment(&capture, 0, 1));
+	EXPECT_EQ(NO_MOMENT, capture_moment(&capture, 1, 1));
+	EXPECT_EQ(5, capture_moment(&capture, 2, 1));
+	EXPECT_EQ(NO_MOMENT, capture_moment(&capture, 3, ALL_LINES));
+	EXPECT_EQ(0, capture_told(&capture, 3));
+	EXPECT_EQ(1, capture_told(&capture, 4));
+}
+
+/* A record that a SEND brings, stored by the CPU, and then the tail; the answer promises it. */
+static void daemon_appends(const char *record_by, const char *fence, const char *tail_by)
+{
+	send_message(1);
+	cpu_store(0, 1);
+	if (*record_by)
+		cpu_write_back(record_by, 0);
+	if (*fence)
+		cpu(1, "%s", fence);
+	cpu_store(8, 1);
+	if (*tail_by)
+		cpu_write_back(tail_by, 8);
+	cpu_sfence();
+	told("durable");
+	load("spec");
+}
+
+TEST_F(run, a_daemon_that_writes_back_and_fences_is_right)
+{
+	daemon_appends("clwb", "sfence", "clwb");
+	EXPECT_STATES(capture_last_moment(&capture) - 2, 9, "100000000 100000001");
+	EXPECT_STATES(capture_last_moment(&capture), 9, "100000001");
+}
+
+TEST_F(run, a_daemon_that_forgets_the_write_back_is_found)
+{
+	daemon_appends("", "sfence", "clwb");
+	EXPECT_STATES(capture_last_moment(&capture), 9, "000000001 100000001");
+	EXPECT_EXPLANATION("0", WANTS(0, 1) " || " WANTS(64, 0),
+			   "Why: STORE by the CPU (0x0 to 0x8) is lost.  No CLWB, CLFLUSHOPT or CLFLUSH of its line had been executed.  Write the line back, and let SFENCE follow");
+	EXPECT_EXPLANATION("0", WANTS(0, 1), "old     0x0  holds what it held at the start, 0x0000000000000000, not what STORE by the CPU (0x0 to 0x8) gave it, 0x0101010101010101\n");
+}
+
+TEST_F(run, a_daemon_that_forgets_the_fence_is_found)
+{
+	daemon_appends("clwb", "", "clwb");
+	/* Before the fence of the tail. */
+	EXPECT_STATES(capture_last_moment(&capture) - 2, 9, "000000000 000000001 100000000 100000001");
+	EXPECT_EXPLANATION_AT(capture_last_moment(&capture) - 2, "0", WANTS(0, 1) " || " WANTS(64, 0),
+			   "Why: STORE by the CPU (0x0 to 0x8) is lost.  CLWB by the CPU (0x0 to 0x40) writes it back, at frame 1+2, but no fence of that thread had been executed, and STORE by the CPU (0x40 to 0x48) is there, so it may not have reached the memory.  SFENCE waits for that.  SFENCE by the CPU, which makes it durable, came only later, at frame 1.");
+}
+
+TEST_F(run, a_daemon_that_writes_back_too_early_is_found)
+{
+	cpu_write_back("clwb", 0);
+	cpu_store(0, 1);
+	cpu_sfence();
+	load("spec");
+	EXPECT_STATES(3, 1, "0 1");
+	EXPECT_EXPLANATION("0", WANTS(0, 1), "Why: STORE by the CPU (0x0 to 0x8) is lost.  CLWB by the CPU (0x0 to 0x40) wrote its line back, at frame 0+1, before it was stored.");
+}
+
+TEST_F(run, a_peer_whose_store_the_cpu_does_not_write_back_is_found)
+{
+	write_word(1, 0, 1);
+	send_message(2);
+	cpu_store(8, 1);
+	load("spec");
+	EXPECT_EXPLANATION("0", WANTS(0, 1),
+			   "Nor did the target's CPU make it durable, by a write-back of its line when it was visible, and a fence after that.");
+}
+
+/* Vector registers copy it: one store of 64 bytes, for the sample. */
+TEST_F(run, a_copy_by_the_cpu_is_one_message)
+{
+	for (unsigned int i = 0; i < 4; i++)
+		cpu(1, "store %u 01010101010101010101010101010101", i * 16);
+	cpu_store(8, 1);
+	cpu(2, "store 72 01010101010101010101010101010101");
+	load("spec");
+	for (unsigned int i = 0; i < 4; i++)
+		EXPECT_EQ(0, history.requests.v[i].message);
+	EXPECT_EQ(4, history.requests.v[4].message);
+	EXPECT_EQ(5, history.requests.v[5].message);
+}
+
+/* The device has a place in the NVDIMM, and so has what the CPU stores. */
+TEST_F(run, what_the_cpu_stores_elsewhere_is_left_out)
+{
+	FILE *file = fopen(in_folder("server.memory"), "w");
+
+	fprintf(file, "link 52:54:00:00:00:01\ndevice dax0.0 4096 4096\n");
+	fclose(file);
+	cpu(1, "store 4088 0101010101010101");
+	cpu(1, "store 4096 0101010101010101");
+	cpu(1, "store 8192 0101010101010101");
+	load("spec");
+	EXPECT_EQ(1, history.words);
+	EXPECT_STATES(1, 1, "0 1");
+}
+
+#define EXPECT_CPU_ERROR(line, wanted) do { \
+	cpu(1, line); \
+	EXPECT_ERROR(wanted); \
+	truncate_cpu(); \
+} while (0)
+
+static void truncate_cpu(void)
+{
+	net.cpu = fopen(in_folder("server.cpu"), "w");
+	fputs("cpu 1\n", net.cpu);
+	net.pcap = fopen(in_folder("server.pcap"), "a");
+}
+
+TEST_F(run, a_damaged_recording_of_the_cpu_is_an_error)
+{
+	write_word(1, 0, 1);
+	EXPECT_CPU_ERROR("stores 0 01", "server.cpu, line 2: not understood: ");
+	EXPECT_CPU_ERROR("store 0", "line 2: not understood");
+	EXPECT_CPU_ERROR("store 0 0", "line 2: not understood");
+	EXPECT_CPU_ERROR("store 0 0g", "line 2: not understood");
+	EXPECT_CPU_ERROR("store -1 00", "line 2: not understood");
+	EXPECT_CPU_ERROR("clwb", "line 2: not understood");
+	EXPECT_CPU_ERROR("sfence 0", "line 2: not understood");
+	EXPECT_CPU_ERROR("store 99999999999999999999 00", "line 2: not understood");
+	fprintf(net.cpu, "0 0 sfence\n");
+	EXPECT_ERROR("line 2: not understood");
+	truncate_cpu();
+	fprintf(net.cpu, "0 65536 sfence\n");
+	EXPECT_ERROR("line 2: not understood");
+	truncate_cpu();
+	fprintf(net.cpu, "1000 1 sfence\n");
+	EXPECT_ERROR("line 2: the capture cannot have had 1000 bytes then: the two files are not of one run");
+	truncate_cpu();
+	fprintf(net.cpu, "24 1 sfence\n0 1 sfence\n");
+	EXPECT_ERROR("line 3: the capture cannot have had 0 bytes then");
+	truncate_cpu();
+	fprintf(net.cpu, "full\n");
+	EXPECT_ERROR("the target's CPU did too much to record all of it");
+	net.cpu = fopen(in_folder("server.cpu"), "w");
+	fputs("cpu 2\n", net.cpu);
+	EXPECT_ERROR("does not begin with the line \"cpu 1\"");
+}
+
+/* QEMU was killed in the middle of it. */
+TEST_F(run, half_a_line_of_the_cpu_is_left_out)
+{
+	cpu_store(0, 1);
+	fputs("24 1 store 8 01", net.cpu);
+	load("spec");
+	EXPECT_EQ(true, capture.cpu.half_line);
+	EXPECT_STATES(1, 2, "00 10");
 }
 
 /******************************************************************************

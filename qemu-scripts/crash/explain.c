@@ -38,7 +38,7 @@ static bool fails_now(struct search *search, const struct state *state)
 /* True if a state is allowed and fails in which only these words are not the newest. */
 static bool fails_without(struct search *search, const held_list *lost)
 {
-	struct state state = { .frame = search->model->frame };
+	struct state state = { .moment = search->model->moment };
 	bool fails;
 
 	for (size_t i = 0; i < lost->n; i++)
@@ -69,7 +69,7 @@ static void hold_floors(const struct model *model, bool raised, held_list *held)
 static bool fails_with(struct search *search, const held_list *there)
 {
 	struct model *model = search->model;
-	struct state state = { .frame = model->frame };
+	struct state state = { .moment = model->moment };
 	bool fails = false, allowed = false;
 
 	/* What has come says which FLUSHes have been executed.  That raises floors, so look again. */
@@ -245,8 +245,8 @@ static enum culprit look_for_near_miss(const struct model *model, const struct r
 		bool same_qp = request->flow == lost->flow;
 		enum culprit found;
 
-		if (request->packet->frame <= lost->packet->frame ||
-		    (limit && request->packet->frame >= limit->packet->frame))
+		if (request->packet->moment <= lost->packet->moment ||
+		    (limit && request->packet->moment >= limit->packet->moment))
 			continue;
 		if (same_qp && request->packet->opcode == ROCE_RC_READ_REQUEST && !request->flush &&
 		    (request->rkey == lost->rkey || meets(request, lost))) {
@@ -307,8 +307,8 @@ static uint32_t find_seen_elsewhere(const struct explanation *e, const struct mo
 		if (e->needed.v[i].position == START)
 			continue;
 		request = request_at(model, e->needed.v[i].word, e->needed.v[i].position, &index);
-		if (request->flow != lost->flow && request->packet->frame > lost->packet->frame &&
-		    (best == NEVER || request->packet->frame < history->requests.v[best].packet->frame))
+		if (request->flow != lost->flow && request->packet->moment > lost->packet->moment &&
+		    (best == NEVER || request->packet->moment < history->requests.v[best].packet->moment))
 			best = index;
 	}
 	return best;
@@ -333,7 +333,7 @@ static uint32_t find_durable_before(const struct model *model, const struct requ
 		    stored->stretch == update->stretch || stored->covered >= update->covered)
 			continue;
 		by = history->flows.v[lost->flow].flush.v[stored->covered - 1];
-		if (answered(&history->requests.v[by], model->frame))
+		if (answered(&history->requests.v[by], model->moment))
 			return i;
 	}
 	return NEVER;
@@ -417,13 +417,96 @@ static const struct request *find_overtaken(struct explanation *e, struct model 
 	return overtaken ? &model->history->requests.v[overtaken->request] : NULL;
 }
 
+static void print_loss(const struct explanation *e, const struct model *model, FILE *why)
+{
+	const struct request *lost = &model->history->requests.v[e->lost];
+	unsigned int words_lost, words_all;
+
+	count_words(e, model, e->lost, &words_lost, &words_all);
+	if (words_lost < words_all)
+		fprintf(why, "%s has lost %u of its %u words: it is torn.  ", request_text(lost), words_lost, words_all);
+	else
+		fprintf(why, "%s is lost.  ", request_text(lost));
+}
+
+/******************************************************************************
+ * The target's CPU
+ */
+
+/* Is it what the CPU's write-backs and fences are for?  That is what it stored, and what they make durable too late. */
+static bool is_made_durable_by_cpu(const struct history *history, const struct request *lost, const struct update *update)
+{
+	return is_cpu(lost) || (update->covered == NEVER && written_back(history, update) != NEVER);
+}
+
+/* The newest request of the CPU between the moments @from and @to that writes the line of @offset back, or NULL */
+static const struct request *find_write_back(const struct history *history, uint64_t offset, unsigned int from,
+					     unsigned int to)
+{
+	const struct request *found = NULL;
+
+	for (uint32_t i = 0; i < history->requests.n; i++) {
+		const struct request *request = &history->requests.v[i];
+
+		if (cpu_is_write_back(request->packet->opcode) && request->packet->moment > from &&
+		    request->packet->moment < to && offset - request->va < CPU_LINE)
+			found = request;
+	}
+	return found;
+}
+
+static const char *moment_of(const struct model *model, const struct request *request)
+{
+	return moment_text(model->history->capture, request->packet->moment);
+}
+
+/* Which instruction is missing, or too late?  @elsewhere is a request of a QP that has to have come, or NEVER. */
+static void find_cpu_culprit(struct explanation *e, const struct model *model, const struct update *update,
+			     uint32_t elsewhere, FILE *why)
+{
+	const struct history *history = model->history;
+	const struct request *lost = &history->requests.v[e->lost], *seen, *fence = NULL, *line;
+	uint64_t offset = history->stretches.v[update->stretch].offset;
+	unsigned int limit = model->moment + 1;
+	const char *tail = "";
+
+	if (e->seen == NEVER)
+		e->seen = elsewhere;
+	seen = e->seen == NEVER ? NULL : &history->requests.v[e->seen];
+	if (seen) {
+		limit = seen->packet->moment;
+		tail = xasprintf(", and %s is there", request_text(seen));
+	}
+	if (written_back(history, update) != NEVER) {
+		fence = cpu_fence(history, written_back(history, update));
+		e->flush = fence - history->requests.v;
+	}
+	line = find_write_back(history, offset, lost->packet->moment, limit);
+	if (line || (lost->packet->opcode == CPU_NT_STORE && is_cpu(lost))) {
+		e->culprit = CULPRIT_NO_FENCE;
+		fprintf(why, "%s%s%s, but no fence of that thread had been executed%s, so it may not have reached the memory.  SFENCE waits for that.",
+			line ? request_text(line) : "It is non-temporal", line ? " writes it back, at frame " : "",
+			line ? moment_of(model, line) : "", tail);
+	} else if ((line = find_write_back(history, offset, 0, lost->packet->moment)) &&
+		   (!fence || find_write_back(history, offset, lost->packet->moment, UINT32_MAX) == NULL)) {
+		e->culprit = CULPRIT_WROTE_BACK_BEFORE;
+		fprintf(why, "%s wrote its line back, at frame %s, before it was stored%s.  Write the line back after the store, and let SFENCE follow.",
+			request_text(line), moment_of(model, line), tail);
+	} else {
+		e->culprit = CULPRIT_NO_WRITE_BACK;
+		fprintf(why, "No CLWB, CLFLUSHOPT or CLFLUSH of its line had been executed%s.  Write the line back, and let SFENCE follow, before anything counts on it.",
+			tail);
+	}
+	if (fence)
+		fprintf(why, "  %s, which makes it durable, came only later, at frame %s.", request_text(fence), moment_of(model, fence));
+}
+
 static void find_culprit(struct explanation *e, struct model *model)
 {
 	const struct history *history = model->history;
 	const struct request *lost, *seen, *overtaken, *flush = NULL;
 	const struct held *held = NULL;
 	const struct update *update;
-	unsigned int words_lost, words_all;
 	uint32_t near, elsewhere;
 	char *tail;
 	size_t size;
@@ -462,12 +545,12 @@ static void find_culprit(struct explanation *e, struct model *model)
 	if (e->seen == NEVER && elsewhere == NEVER)
 		e->seen = find_durable_before(model, lost, update, flush);
 	seen = e->seen == NEVER ? NULL : &history->requests.v[e->seen];
-	count_words(e, model, e->lost, &words_lost, &words_all);
-	if (words_lost < words_all)
-		fprintf(why, "%s has lost %u of its %u words: it is torn.  ", request_text(lost),
-			words_lost, words_all);
-	else
-		fprintf(why, "%s is lost.  ", request_text(lost));
+	print_loss(e, model, why);
+	if (is_made_durable_by_cpu(history, lost, update)) {
+		find_cpu_culprit(e, model, update, elsewhere, why);
+		fclose(why);
+		return;
+	}
 	tail = seen ? xasprintf(", and %s is there", request_text(seen)) : xasprintf("%s", "");
 
 	near = NEVER;
@@ -493,7 +576,7 @@ static void find_culprit(struct explanation *e, struct model *model)
 	} else if (flush && !seen) {
 		e->culprit = CULPRIT_TOO_EARLY;
 		fprintf(why, "%s, which covers it, ", request_text(flush));
-		if (flush->packet->frame > model->frame)
+		if (flush->packet->moment > model->moment)
 			fprintf(why, "came only later (frame %u)", flush->packet->frame);
 		else if (flush->answer)
 			fprintf(why, "was answered only later (frame %u)", flush->answer->frame);
@@ -556,6 +639,9 @@ static void find_culprit(struct explanation *e, struct model *model)
 			if (near != NEVER)
 				fprintf(why, "  %s stands between the two, and names other memory.",
 					request_text(&history->requests.v[near]));
+			if (history->cpu != NEVER)
+				fputs("  Nor did the target's CPU make it durable, by a write-back of its line when it was visible, and a fence after that.",
+				      why);
 		}
 		if (near != NEVER)
 			e->flush = near;
@@ -596,10 +682,10 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 	held_list lost = { };
 
 	*e = (struct explanation){ .lost = NEVER };
-	model_cut(model, state->frame);
+	model_cut(model, state->moment);
 	for (size_t i = 0; i < state->held.n; i++)
 		*list_add(&lost) = state->held.v[i];
-	e->state.frame = state->frame;
+	e->state.moment = state->moment;
 	if (!fails_without(&search, &lost)) {
 		e->culprit = CULPRIT_CHECKER;
 		e->why = xasprintf("The checker refuses this state, and then accepts the same state: it depends on time, on chance, or on what an earlier call has left.");
@@ -679,6 +765,9 @@ const char *culprit_name(enum culprit culprit)
 	case CULPRIT_READ: return "read";
 	case CULPRIT_QPS: return "other-qp";
 	case CULPRIT_BEFORE: return "flush-before-store";
+	case CULPRIT_WROTE_BACK_BEFORE: return "written-back-before-store";
+	case CULPRIT_NO_FENCE: return "no-fence";
+	case CULPRIT_NO_WRITE_BACK: return "no-write-back";
 	case CULPRIT_NO_FLUSH: return "no-flush";
 	case CULPRIT_CHECKER: return "checker";
 	}
@@ -717,7 +806,7 @@ void explanation_frames(const struct explanation *e, const struct model *model, 
 			lost[model_update(history, held->word, p)->request] = 1;
 	}
 	for (uint32_t r = 0; r < history->requests.n; r++)
-		if (lost[r]) {
+		if (lost[r] && !is_cpu(&history->requests.v[r])) {
 			fprintf(file, "%s%u", comma, history->requests.v[r].packet->frame);
 			comma = ",";
 		}

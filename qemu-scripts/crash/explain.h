@@ -21,6 +21,9 @@ enum culprit {
 	CULPRIT_READ,		/* a READ in its place */
 	CULPRIT_QPS,		/* what relies on it is of another QP, and did not wait */
 	CULPRIT_BEFORE,		/* the FLUSH was sent before the store */
+	CULPRIT_WROTE_BACK_BEFORE,	/* the CPU wrote the line back before its store */
+	CULPRIT_NO_FENCE,	/* the CPU wrote the line back, and did not wait for it */
+	CULPRIT_NO_WRITE_BACK,	/* the CPU did not */
 	CULPRIT_NO_FLUSH,	/* none at all, or only after what relies on it */
 	CULPRIT_CHECKER,	/* it refused the state, and then accepted it */
 };

@@ -74,13 +74,13 @@ static bool names(const struct history *history, const struct request *flush, co
 	       request_holds(flush, history->stretches.v[update->stretch].offset, update->mask);
 }
 
-/* Has a FLUSH of its own QP come before @frame that covers what the request stored first? */
-static bool was_covered(const struct history *history, const struct request *request, unsigned int frame)
+/* Has a FLUSH of its own QP come before @moment that covers what the request stored first? */
+static bool was_covered(const struct history *history, const struct request *request, unsigned int moment)
 {
 	uint32_t covered = history->updates.v[request->first_update].covered;
 
 	return covered != NEVER &&
-	       request_at(history, history->flows.v[request->flow].flush.v[covered - 1])->packet->frame < frame;
+	       request_at(history, history->flows.v[request->flow].flush.v[covered - 1])->packet->moment < moment;
 }
 
 /* The store of another QP, shortly before the FLUSH, that it was meant for; or NEVER */
@@ -92,7 +92,7 @@ static uint32_t named_of_another_qp(const struct history *history, uint32_t inde
 		const struct request *request = request_at(history, i);
 
 		if (request->flow != flush->flow && names(history, flush, request) &&
-		    !was_covered(history, request, flush->packet->frame))
+		    !is_cpu(request) && !was_covered(history, request, flush->packet->moment))
 			return i;
 	}
 	return NEVER;
@@ -161,7 +161,7 @@ static void look_at_stretch(const struct history *history, uint32_t s, hint_list
 		const struct update *first = stretch_update(history, s, position - 1);
 		const struct update *second = stretch_update(history, s, position);
 
-		if (!history_race(history, first, second))
+		if (is_cpu(request_at(history, second->request)) || !history_race(history, first, second))
 			continue;
 		*list_add(hints) = (struct hint){
 			HINT_TWO_QPS, second->request, first->request, 0, stretch->offset,
@@ -173,7 +173,8 @@ static void look_at_stretch(const struct history *history, uint32_t s, hint_list
 void hints_find(const struct history *history, hint_list *hints)
 {
 	for (size_t f = 0; f < history->flows.n; f++)
-		look_at_flow(history, &history->flows.v[f], hints);
+		if (f != history->cpu)
+			look_at_flow(history, &history->flows.v[f], hints);
 	for (uint32_t s = 0; s < history->stretches.n; s++)
 		look_at_stretch(history, s, hints);
 }

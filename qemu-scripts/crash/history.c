@@ -757,12 +757,85 @@ static void refuse_others(const struct history *history)
 	}
 }
 
-static int by_frame(const void *a, const void *b)
+/******************************************************************************
+ * What did the target's CPU do?
+ */
+
+/* A copy by vector registers is one message, of which each store goes on where the one before it ended. */
+static bool goes_on(const struct cpu_event *event, const struct cpu_event *last)
 {
-	unsigned int x = ((const struct request *)a)->packet->frame;
-	unsigned int y = ((const struct request *)b)->packet->frame;
+	const unsigned int vector = 2 * WORD;
+
+	return event->operation == last->operation && event->thread == last->thread && event->length >= vector &&
+	       last->length >= vector && event->place == last->place + last->length;
+}
+
+/* After those of the QPs. */
+static void add_cpu_flow(struct history *history)
+{
+	const struct memory *memory = history->memory;
+
+	history->cpu = NEVER;
+	if (!history->capture->cpu.path)
+		return;
+	history->cpu = history->flows.n;
+	/* All has been executed. */
+	*list_add(&history->flows) = (struct flow){ .any_done = true, .done = UINT64_MAX };
+	history->device = (struct region){ .length = memory->size };
+	*list_add(&history->device.pieces) = (struct piece){ .length = memory->size };
+}
+
+/* As requests in @taken, from place @n on. */
+static void add_cpu_requests(struct history *history, struct request *taken)
+{
+	const struct cpu *cpu = &history->capture->cpu;
+
+	history->cpu_packets = xcalloc(cpu->events.n, sizeof(*history->cpu_packets));
+	for (size_t i = 0; i < cpu->events.n; i++) {
+		const struct cpu_event *event = &cpu->events.v[i];
+
+		history->cpu_packets[i] = (struct packet){
+			.frame = event->frame, .moment = event->moment, .end = event->position, .to_target = true,
+			.opcode = event->operation, .qpn = event->thread, .payload = event->bytes,
+			.payload_length = event->length,
+		};
+		taken[i] = (struct request){
+			.packet = &history->cpu_packets[i], .flow = history->cpu, .psn = i, .psns = 1,
+			.va = event->place, .region = &history->device,
+			.length = cpu_is_write_back(event->operation) ? CPU_LINE : event->length,
+			.write_open = i && cpu_is_store(event->operation) && goes_on(event, event - 1),
+		};
+	}
+}
+
+static int by_moment(const void *a, const void *b)
+{
+	unsigned int x = ((const struct request *)a)->packet->moment;
+	unsigned int y = ((const struct request *)b)->packet->moment;
 
 	return x < y ? -1 : x > y;
+}
+
+/*
+ * When the target's program finds the completion of such a request, it sees what the QP stored before.  The requests are the
+ * last packet of a SEND, and one with an immediate.  An Atomic tells the same by what it stores.
+ */
+static bool completes(const struct request *request)
+{
+	switch (request->packet->opcode) {
+	case ROCE_RC_SEND_LAST:
+	case ROCE_RC_SEND_LAST_IMM:
+	case ROCE_RC_SEND_ONLY:
+	case ROCE_RC_SEND_ONLY_IMM:
+	case ROCE_RC_SEND_LAST_INV:
+	case ROCE_RC_SEND_ONLY_INV:
+	case ROCE_RC_WRITE_LAST_IMM:
+	case ROCE_RC_WRITE_ONLY_IMM:
+	case ROCE_RC_CMP_SWAP:
+	case ROCE_RC_FETCH_ADD:
+		return true;
+	}
+	return false;
 }
 
 static void add_to_flow(struct history *history, uint32_t index)
@@ -773,15 +846,17 @@ static void add_to_flow(struct history *history, uint32_t index)
 	request->message = request->write_open && flow->requests.n ?
 			   history->requests.v[flow->requests.v[flow->requests.n - 1]].message : index;
 	*list_add(&flow->requests) = index;
+	if (history->cpu != NEVER && completes(request))
+		*list_add(&flow->completes) = index;
 }
 
 /*
- * Leaves of all requests those that were taken, in the order in which they came.  What a target has
- * to refuse but answered cannot be followed.
+ * Leaves of all requests those that were taken, in the order in which they came, with what the CPU did.  What a target
+ * has to refuse but answered cannot be followed.
  */
 static void keep_taken(struct history *history)
 {
-	size_t n = 0, total = 0;
+	size_t n = 0, total = history->capture->cpu.events.n;
 	struct request *taken;
 
 	for (size_t f = 0; f < history->flows.n; f++)
@@ -803,10 +878,12 @@ static void keep_taken(struct history *history)
 		}
 		flow->requests.n = 0;
 	}
+	add_cpu_requests(history, taken + n);
+	n += history->capture->cpu.events.n;
 	free(history->requests.v);
 	history->requests.v = taken;
 	history->requests.n = history->requests.room = n;
-	qsort(taken, n, sizeof(*taken), by_frame);
+	qsort(taken, n, sizeof(*taken), by_moment);
 	for (size_t i = 0; i < n; i++)
 		add_to_flow(history, i);
 }
@@ -853,7 +930,7 @@ static bool is_store(const struct request *request)
 	case ROCE_RC_FETCH_ADD:
 		return true;
 	}
-	return false;
+	return cpu_is_store(request->packet->opcode);
 }
 
 /* Does it make durable what its QP stored before? */
@@ -875,7 +952,8 @@ static void mark_request(const struct history *history, mark_list *marks, const 
 	uint64_t va, run, place;
 
 	if (!request->region ||
-	    !(is_store(request) || (request->packet->opcode == ROCE_RC_FLUSH && is_flush(history, request))))
+	    !(is_store(request) || cpu_is_write_back(request->packet->opcode) ||
+	      (request->packet->opcode == ROCE_RC_FLUSH && is_flush(history, request))))
 		return;
 	for (size_t i = 0;
 	     region_run(request->region, request->va, request->length, i, &va, &run, &place); i++)
@@ -1009,6 +1087,8 @@ static void store(struct history *history, uint32_t index, uint32_t s, uint64_t 
 	stretch->n++;
 	history->stores += stretch->words;
 	*list_add(&history->updates) = update;
+	if (history->cpu != NEVER)
+		*list_add(&history->written_back) = NEVER;
 	*list_add(open) = s;
 }
 
@@ -1155,6 +1235,101 @@ static void cover_named(struct history *history, uint32_t index, open_list *open
 	}
 }
 
+/* The updates of a thread that its next fence makes durable. */
+typedef LIST(uint32_t) update_list;
+
+/* Does the CPU see it at @moment, whatever the program may know of it? */
+static bool is_visible(const struct history *history, const struct update *update, unsigned int moment)
+{
+	const struct request *request = &history->requests.v[update->request];
+	const struct flow *flow = &history->flows.v[request->flow];
+	size_t low = 0, high = flow->completes.n;
+
+	if (is_cpu(request) || history->rules->in_order)
+		return true;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (history->requests.v[flow->completes.v[middle]].psn < request->psn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < flow->completes.n && history->requests.v[flow->completes.v[low]].packet->moment <= moment;
+}
+
+/* All that the line holds now, whatever stored it.  What is older than an update that a fence has covered is durable. */
+static void write_back(const struct history *history, const struct request *request, update_list *pending)
+{
+	uint32_t s = history_stretch_at(history, request->va);
+
+	for (; s < history->stretches.n && history->stretches.v[s].offset < request->va + CPU_LINE; s++)
+		for (uint32_t u = history->stretches.v[s].last; u != NEVER; u = history->updates.v[u].before) {
+			if (history->written_back.v[u] != NEVER)
+				break;
+			if (is_visible(history, &history->updates.v[u], request->packet->moment))
+				*list_add(pending) = u;
+		}
+}
+
+/* The request of the CPU makes these durable. */
+static void make_durable(struct history *history, uint32_t index, update_list *pending)
+{
+	struct request *request = &history->requests.v[index];
+	struct flow *flow = &history->flows.v[history->cpu];
+
+	for (size_t i = 0; i < pending->n; i++) {
+		struct update *update = &history->updates.v[pending->v[i]];
+
+		if (history->written_back.v[pending->v[i]] != NEVER)
+			continue;
+		if (!request->flush) {
+			request->flush = ++flow->flushes;
+			request->answer = request->packet;
+			*list_add(&flow->flush) = index;
+		}
+		history->written_back.v[pending->v[i]] = request->flush;
+		if (history->requests.v[update->request].flow == history->cpu)
+			update->covered = request->flush;
+		*list_add(&request->covers) = pending->v[i];
+	}
+	pending->n = 0;
+}
+
+static void apply_cpu(struct history *history, uint32_t index, update_list *threads, open_list *open)
+{
+	struct request *request = &history->requests.v[index];
+	update_list *pending = &threads[request->packet->qpn], now = { };
+
+	request->flushes_before = history->flows.v[history->cpu].flushes;
+	request->first_update = history->updates.n;
+	switch (request->packet->opcode) {
+	case CPU_STORE:
+	case CPU_NT_STORE:
+		store_run(history, index, request->packet->payload, request->length, open);
+		open->n = 0;
+		request->updates = history->updates.n - request->first_update;
+		/* Either goes past the caches, or these survive. */
+		for (uint32_t u = 0; u < request->updates; u++)
+			if (history->rules->global)
+				*list_add(&now) = request->first_update + u;
+			else if (request->packet->opcode == CPU_NT_STORE)
+				*list_add(pending) = request->first_update + u;
+		break;
+	case CPU_CLWB:
+	case CPU_CLFLUSHOPT:
+		write_back(history, request, pending);
+		break;
+	case CPU_CLFLUSH:
+		write_back(history, request, &now);
+		break;
+	default:
+		make_durable(history, index, pending);
+	}
+	make_durable(history, index, &now);
+	free(now.v);
+}
+
 static void apply(struct history *history, uint32_t index, open_list *open)
 {
 	struct request *request = &history->requests.v[index];
@@ -1220,6 +1395,7 @@ void history_read(struct history *history, const struct capture *capture, const 
 {
 	struct matching matching = { };
 	packet_list *packets;
+	update_list *threads;
 	open_list *open;
 
 	*history = (struct history){
@@ -1236,15 +1412,26 @@ void history_read(struct history *history, const struct capture *capture, const 
 		free(packets[f].v);
 	}
 	free(packets);
+	add_cpu_flow(history);
 	keep_taken(history);
 
 	find_stretches(history);
 	open = xcalloc(history->flows.n, sizeof(*open));
-	for (uint32_t i = 0; i < history->requests.n; i++)
-		apply(history, i, &open[history->requests.v[i].flow]);
+	threads = xcalloc(history->cpu == NEVER ? 0 : CPU_THREADS + 1, sizeof(*threads));
+	for (uint32_t i = 0; i < history->requests.n; i++) {
+		uint32_t flow = history->requests.v[i].flow;
+
+		if (flow == history->cpu)
+			apply_cpu(history, i, threads, &open[flow]);
+		else
+			apply(history, i, &open[flow]);
+	}
 	for (size_t f = 0; f < history->flows.n; f++)
 		free(open[f].v);
 	free(open);
+	for (size_t t = 0; threads && t <= CPU_THREADS && history->cpu != NEVER; t++)
+		free(threads[t].v);
+	free(threads);
 	sort_by_stretch(history);
 }
 
@@ -1284,8 +1471,11 @@ static bool is_settled(const struct history *history, const struct update *first
 {
 	const struct flow *flow = &history->flows.v[history->requests.v[first->request].flow];
 
+	if (written_back(history, first) != NEVER &&
+	    answered(cpu_fence(history, written_back(history, first)), second->packet->moment))
+		return true;
 	return first->covered != NEVER &&
-	       answered(&history->requests.v[flow->flush.v[first->covered - 1]], second->packet->frame);
+	       answered(&history->requests.v[flow->flush.v[first->covered - 1]], second->packet->moment);
 }
 
 bool history_race(const struct history *history, const struct update *first, const struct update *second)
@@ -1293,6 +1483,8 @@ bool history_race(const struct history *history, const struct update *first, con
 	const struct request *a = &history->requests.v[first->request];
 	const struct request *b = &history->requests.v[second->request];
 
+	if (is_cpu(a) || (is_cpu(b) && is_visible(history, first, b->packet->moment)))
+		return false;
 	return a->flow != b->flow && !(is_atomic(a) && is_atomic(b)) && !is_settled(history, first, b);
 }
 
@@ -1337,8 +1529,10 @@ const char *request_text(const struct request *request)
 	const struct region *region = request->region;
 	int n;
 
-	n = snprintf(t, sizeof(text[0]), "%s psn %u", opcode_name(request->packet->opcode),
-		     request->packet->psn);
+	if (is_cpu(request))
+		n = snprintf(t, sizeof(text[0]), "%s by the CPU", opcode_name(request->packet->opcode));
+	else
+		n = snprintf(t, sizeof(text[0]), "%s psn %u", opcode_name(request->packet->opcode), request->packet->psn);
 	if (region && region->target)
 		n += snprintf(t + n, sizeof(text[0]) - n, " to target %u", region->target);
 	if (region && region_run(region, request->va, request->length, 0, &va, &run, &place))

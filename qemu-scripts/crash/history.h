@@ -4,6 +4,9 @@
  * of their PSNs, what they did to its persistent memory, and which flush covers that.  The rules say which
  * requests are flushes: persistent FLUSHes, and for some platforms others.
  *
+ * What the target's CPU did by itself, if that was recorded, is the flow of a connection, too: its stores are requests, and
+ * a fence is a flush that is its own answer.  It covers what the thread wrote back before, whatever had stored that.
+ *
  * A target is followed as the specification has it, by the PSNs that it expects.  A packet that
  * came counts as received unless the target asked for it again or refused it.
  */
@@ -34,9 +37,10 @@ struct flow {
 	uint32_t reads;			/* of persistent memory */
 	LIST(uint32_t) requests;	/* in the order of their PSNs */
 	LIST(uint32_t) flush;		/* request of flush number n: flush.v[n - 1] */
+	LIST(uint32_t) completes;	/* requests that tell the CPU that it sees what precedes them */
 };
 
-/* A packet of a request that the target took. */
+/* A packet of a request that the target took; or what its CPU did, in place of a packet. */
 struct request {
 	const struct packet *packet;
 	uint32_t flow;
@@ -110,6 +114,10 @@ struct history {
 	LIST(struct stretch) stretches;	/* in the order of their offsets */
 	uint32_t *of_stretches;		/* the updates of each stretch, in order */
 	uint32_t words;			/* of all stretches */
+	uint32_t cpu;			/* the flow of the CPU, or NEVER */
+	struct region device;		/* as the CPU sees it: a store has the offset for its VA */
+	struct packet *cpu_packets;
+	LIST(uint32_t) written_back;	/* with a CPU, of each update: the first fence that makes it durable, or NEVER */
 	uint64_t stores;		/* to them */
 	uint32_t somewhere;		/* SENDs that nothing tells of where they stored */
 	uint64_t loosely;		/* stores that a flush covers, and would not by the rules of "strict" */
@@ -145,10 +153,28 @@ static inline uint64_t history_offset(const struct history *history, uint32_t wo
 	return stretch->offset + (uint64_t)(word - stretch->word) * WORD;
 }
 
-/* A flush whose response the target had sent when @frame had passed. */
-static inline bool answered(const struct request *request, unsigned int frame)
+/* A flush whose response the target had sent by @moment. */
+static inline bool answered(const struct request *request, unsigned int moment)
 {
-	return request->answer && request->answer->frame <= frame;
+	return request->answer && request->answer->moment <= moment;
+}
+
+/* Is it by the target's CPU? */
+static inline bool is_cpu(const struct request *request)
+{
+	return cpu_is_operation(request->packet->opcode);
+}
+
+/* The number of the CPU's first fence that makes it durable, or NEVER. */
+static inline uint32_t written_back(const struct history *history, const struct update *update)
+{
+	return history->cpu == NEVER ? NEVER : history->written_back.v[update - history->updates.v];
+}
+
+/* The fence or CLFLUSH of that number. */
+static inline const struct request *cpu_fence(const struct history *history, uint32_t number)
+{
+	return &history->requests.v[history->flows.v[history->cpu].flush.v[number - 1]];
 }
 
 /* FETCH ADD or COMPARE SWAP */
@@ -156,7 +182,8 @@ bool is_atomic(const struct request *request);
 
 /*
  * Are two stores to a word of two QPs, and was no FLUSH of the first answered before the second came?  Then nothing
- * orders them.  Atomics of all QPs are executed one after the other, so a lock or a counter may be shared.
+ * orders them.  Atomics of all QPs are executed one after the other, so a lock or a counter may be shared.  A store by the
+ * CPU is ordered after those that were visible to it, and before packets that came later.
  */
 bool history_race(const struct history *history, const struct update *first, const struct update *second);
 

@@ -80,7 +80,8 @@ void json_run(const struct history *history, const char *run)
 	put_member("run", run);
 	put_member("model", history->rules->name);
 	fprintf(file, ",\n\"frames\": %u, \"connections\": %zu, \"requests\": %zu, \"words\": %u, \"lines_told\": %zu",
-		history->capture->frames, history->flows.n, history->requests.n, history->words,
+		history->capture->frames, history->flows.n - (history->cpu != NEVER),
+		history->requests.n - history->capture->cpu.events.n, history->words,
 		history->capture->told.n);
 }
 
@@ -139,8 +140,9 @@ void json_finding(const struct model *model, const struct explanation *e, size_t
 {
 	if (!file)
 		return;
-	fprintf(file, "%s\n {\"id\": \"%u.%08x\", \"cut\": %u", is_first ? "" : ",", e->state.frame,
-		(unsigned int)(e->state.hash >> 32), e->state.frame);
+	fprintf(file, "%s\n {\"id\": \"%s.%08x\", \"cut\": %u", is_first ? "" : ",",
+		moment_text(model->history->capture, e->state.moment), (unsigned int)(e->state.hash >> 32),
+		capture_frame(model->history->capture, e->state.moment));
 	fprintf(file, ", \"alike\": %zu", alike);
 	put_member("kind", culprit_name(e->culprit));
 	put_member("why", e->why);

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,13 @@ struct net net;
 char *in_folder(const char *name)
 {
 	return xasprintf("%s/%s", net.folder, name);
+}
+
+void end(void)
+{
+	if ((net.pcap && fclose(net.pcap)) || (net.cpu && fclose(net.cpu)))
+		fail_errno("%s", net.folder);
+	net.pcap = net.cpu = NULL;
 }
 
 void put32(FILE *file, uint32_t v) { fwrite(&v, 4, 1, file); }
@@ -49,6 +57,7 @@ static void begin_capture(const char *folder, const char *name)
 {
 	memset(&net, 0, sizeof(net));
 	net.folder = folder;
+	unlink(in_folder("server.cpu"));	/* of what was made before */
 	net.qp = QP;
 	net.peer = 33;
 	net.port = 50000;
@@ -159,6 +168,36 @@ void packet(bool to_target, uint8_t opcode, uint32_t psn, const void *rest, size
 	*(uint32_t *)at = htole32(icrc_of(ip, at - ip)) ^ net.broken;
 	at += 4;
 	put_frame(frame, at - frame);
+}
+
+void cpu(unsigned int thread, const char *format, ...)
+{
+	va_list args;
+
+	if (!net.cpu) {
+		net.cpu = fopen(in_folder("server.cpu"), "w");
+		fputs("cpu 1\n", net.cpu);
+	}
+	fprintf(net.cpu, "%ld %u ", ftell(net.pcap), thread);
+	va_start(args, format);
+	vfprintf(net.cpu, format, args);
+	va_end(args);
+	fputc('\n', net.cpu);
+}
+
+void cpu_store(unsigned int word, uint8_t value)
+{
+	cpu(1, "store %u %016" PRIx64, word * 8, value * UINT64_C(0x0101010101010101));
+}
+
+void cpu_write_back(const char *by, unsigned int word)
+{
+	cpu(1, "%s %u", by, word * 8);
+}
+
+void cpu_sfence(void)
+{
+	cpu(1, "sfence");
 }
 
 void told(const char *line)

@@ -20,7 +20,7 @@
 
 /* How the next packets look. */
 struct net {
-	FILE *pcap;
+	FILE *pcap, *cpu;
 	const char *folder;
 	unsigned int frames;
 	bool ipv6, legacy, broken;
@@ -40,6 +40,10 @@ void begin_with(const char *folder, uint64_t device);
 
 /* The same of a group of so many targets. */
 void begin_group(const char *folder, unsigned int targets);
+
+/* All that was made is in the folder. */
+void end(void);
+
 char *in_folder(const char *name);
 
 void put32(FILE *file, uint32_t v);
@@ -57,6 +61,12 @@ void atomic_write(uint32_t psn, unsigned int word, uint8_t value);
 
 void flush_as(uint32_t psn, uint32_t key, uint64_t place, uint32_t length, uint32_t feth);
 void flush(uint32_t psn, unsigned int word, unsigned int words);
+
+/* The target's CPU does something at this place of the capture: a line of server.cpu, without its position. */
+void cpu(unsigned int thread, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cpu_store(unsigned int word, uint8_t value);
+void cpu_write_back(const char *by, unsigned int word);
+void cpu_sfence(void);
 
 /* The initiator has printed a line. */
 void told(const char *line);

@@ -59,8 +59,8 @@ static const struct request *request_of(const struct model *model, const struct 
 static int by_answer(const void *a, const void *b, void *history)
 {
 	const struct request *requests = ((const struct history *)history)->requests.v;
-	unsigned int x = requests[*(const uint32_t *)a].answer->frame;
-	unsigned int y = requests[*(const uint32_t *)b].answer->frame;
+	unsigned int x = requests[*(const uint32_t *)a].answer->moment;
+	unsigned int y = requests[*(const uint32_t *)b].answer->moment;
 
 	return x < y ? -1 : x > y;
 }
@@ -69,7 +69,7 @@ static void restart(struct model *model)
 {
 	const struct history *history = model->history;
 
-	model->frame = model->requests = model->updates = model->answers = model->witnessed = 0;
+	model->moment = model->requests = model->updates = model->answers = model->witnessed = model->fenced = 0;
 	model->hash = 0;
 	memset(model->executed, 0, history->flows.n * sizeof(*model->executed));
 	memset(model->received, 0, history->flows.n * sizeof(*model->received));
@@ -92,7 +92,7 @@ static bool is_witness(const struct history *history, const struct request *requ
 
 	return request->packet->opcode == ROCE_RC_ATOMIC_WRITE && request->answer && flushes &&
 	       !answered(&history->requests.v[history->flows.v[request->flow].flush.v[flushes - 1]],
-			 request->answer->frame);
+			 request->answer->moment);
 }
 
 static void find_witnesses(struct model *model)
@@ -105,6 +105,14 @@ static void find_witnesses(struct model *model)
 	if (model->witnesses.n)
 		qsort_r(model->witnesses.v, model->witnesses.n, sizeof(*model->witnesses.v), by_answer,
 			(void *)history);
+}
+
+static void find_fences(struct model *model)
+{
+	const struct history *history = model->history;
+
+	for (uint32_t n = 1; history->cpu != NEVER && n <= history->flows.v[history->cpu].flushes; n++)
+		*list_add(&model->fences) = history->flows.v[history->cpu].flush.v[n - 1];
 }
 
 static bool is_raced(const struct history *history, uint32_t s)
@@ -141,11 +149,12 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 	model->above = xcalloc(history->requests.n, sizeof(*model->above));
 	model->answer = xcalloc(history->requests.n, sizeof(*model->answer));
 	for (uint32_t i = 0; i < history->requests.n; i++)
-		if (history->requests.v[i].flush && history->requests.v[i].answer)
+		if (history->requests.v[i].flush && history->requests.v[i].answer && !is_cpu(&history->requests.v[i]))
 			model->answer[model->all_answers++] = i;
 	qsort_r(model->answer, model->all_answers, sizeof(*model->answer), by_answer,
 		(void *)history);
 	find_witnesses(model);
+	find_fences(model);
 	restart(model);
 }
 
@@ -167,6 +176,13 @@ static bool may_overtake(const struct history *history, const struct update *fir
 	       !(second->mask & ~first->mask) && history_race(history, first, second);
 }
 
+/* Is it durable with so many flushes executed? */
+static bool is_durable(const struct model *model, const struct update *update, const uint32_t *executed)
+{
+	return update->covered <= executed[request_of(model, update)->flow] ||
+	       (model->history->cpu != NEVER && written_back(model->history, update) <= executed[model->history->cpu]);
+}
+
 /* Does an update up to @durable follow that is durable with so many flushes executed, and that it cannot overtake? */
 static bool is_superseded(const struct model *model, uint32_t s, int32_t position, int32_t durable,
 			  const uint32_t *executed)
@@ -180,8 +196,7 @@ static bool is_superseded(const struct model *model, uint32_t s, int32_t positio
 	for (int32_t p = position + 1; p <= durable; p++) {
 		const struct update *second = stretch_update(history, s, p);
 
-		if (second->covered <= executed[request_of(model, second)->flow] &&
-		    !may_overtake(history, first, second))
+		if (is_durable(model, second, executed) && !may_overtake(history, first, second))
 			return true;
 	}
 	return false;
@@ -307,33 +322,40 @@ static void execute(struct model *model, const struct request *request, uint32_t
 	}
 }
 
-void model_cut(struct model *model, unsigned int frame)
+void model_cut(struct model *model, unsigned int moment)
 {
 	const struct history *history = model->history;
 
-	if (frame < model->frame)
+	if (moment < model->moment)
 		restart(model);
-	model->frame = frame;
+	model->moment = moment;
 	for (; model->requests < history->requests.n &&
-	       history->requests.v[model->requests].packet->frame <= frame; model->requests++)
+	       history->requests.v[model->requests].packet->moment <= moment; model->requests++)
 		receive(model, model->requests);
 	for (; model->answers < model->all_answers; model->answers++) {
 		const struct request *flush = &history->requests.v[model->answer[model->answers]];
 
-		if (!answered(flush, frame))
+		if (!answered(flush, moment))
 			break;
 		execute(model, flush, flush->flush);
 	}
 	for (; model->witnessed < model->witnesses.n; model->witnessed++) {
 		const struct request *witness = &history->requests.v[model->witnesses.v[model->witnessed]];
 
-		if (!answered(witness, frame))
+		if (!answered(witness, moment))
 			break;
 		execute(model, witness, witness->flushes_before);
 	}
+	for (; model->fenced < model->fences.n; model->fenced++) {
+		const struct request *fence = &history->requests.v[model->fences.v[model->fenced]];
+
+		if (!answered(fence, moment))
+			break;
+		execute(model, fence, fence->flush);
+	}
 }
 
-static int by_frame(const void *a, const void *b)
+static int by_moment(const void *a, const void *b)
 {
 	unsigned int x = *(const unsigned int *)a, y = *(const unsigned int *)b;
 
@@ -342,16 +364,18 @@ static int by_frame(const void *a, const void *b)
 
 unsigned int *model_cuts(const struct model *model, size_t *n)
 {
-	unsigned int *cuts = xcalloc(model->all_answers + model->witnesses.n + 1, sizeof(*cuts));
+	unsigned int *cuts = xcalloc(model->all_answers + model->witnesses.n + model->fences.n + 1, sizeof(*cuts));
 	const struct history *history = model->history;
 
 	*n = 0;
 	for (uint32_t i = 0; i < model->all_answers; i++)
-		cuts[(*n)++] = history->requests.v[model->answer[i]].answer->frame - 1;
+		cuts[(*n)++] = history->requests.v[model->answer[i]].answer->moment - 1;
 	for (size_t i = 0; i < model->witnesses.n; i++)
-		cuts[(*n)++] = history->requests.v[model->witnesses.v[i]].answer->frame - 1;
-	qsort(cuts, *n, sizeof(*cuts), by_frame);
-	cuts[(*n)++] = history->capture->frames;
+		cuts[(*n)++] = history->requests.v[model->witnesses.v[i]].answer->moment - 1;
+	for (size_t i = 0; i < model->fences.n; i++)
+		cuts[(*n)++] = history->requests.v[model->fences.v[i]].packet->moment - 1;
+	qsort(cuts, *n, sizeof(*cuts), by_moment);
+	cuts[(*n)++] = capture_last_moment(history->capture);
 	return cuts;
 }
 
@@ -475,7 +499,7 @@ static void set_state(struct model *model, struct state *state)
 {
 	const struct history *history = model->history;
 
-	state->frame = model->frame;
+	state->moment = model->moment;
 	state->held.n = 0;
 	state->hash = model->hash ^ mix64(model->answers + 1);
 	for_each_open(model, s, w) {

@@ -2,10 +2,10 @@
 /*
  * What a power failure may leave of a history: the model of Documentation/crash-states.rst.
  *
- * A cut is a frame of the target's capture: the power fails after that frame.  A state of a cut says
- * for each word which of its values is left.  Between two answers that say which flushes have been executed,
- * a later cut allows all that an earlier one does.  So the cuts before each such answer, and the last, have
- * all states.
+ * A cut is a moment: the power fails after a frame of the target's capture, or after something that the target's CPU
+ * did.  A state of a cut says for each word which of its values is left.  Between two answers that say which flushes have
+ * been executed, or fences of the CPU, a later cut allows all that an earlier one does.  So the cuts before each such
+ * answer and fence, and the last, have all states.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -24,7 +24,7 @@ typedef LIST(struct held) held_list;
 
 /* What is left at a cut. */
 struct state {
-	unsigned int frame;
+	unsigned int moment;
 	held_list held;
 	uint64_t hash;		/* of the content of all words, and of what was answered */
 };
@@ -34,7 +34,7 @@ struct model {
 	uint64_t seed;
 
 	/* The cut where the model stands: see model_cut(). */
-	unsigned int frame;
+	unsigned int moment;
 	uint32_t requests, updates;	/* received */
 	uint32_t answers;		/* to flushes, in answer[] */
 	uint32_t *executed;		/* of each flow: flushes that were, for sure */
@@ -58,6 +58,8 @@ struct model {
 	uint32_t all_answers;
 	LIST(uint32_t) witnesses;	/* answered ATOMIC WRITEs that say more than the answers to FLUSHes did */
 	uint32_t witnessed;		/* so many of them */
+	LIST(uint32_t) fences;		/* of the CPU, that make something durable */
+	uint32_t fenced;		/* so many of them */
 
 	/* Of use inside. */
 	int32_t *raised;		/* what is durable, when so many flushes as in @chosen have been executed */
@@ -68,8 +70,8 @@ struct model {
 
 void model_init(struct model *model, const struct history *history, uint64_t seed);
 
-/* Let the power fail when @frame has passed. */
-void model_cut(struct model *model, unsigned int frame);
+/* Let the power fail at @moment, see capture.h. */
+void model_cut(struct model *model, unsigned int moment);
 
 /* The cuts that have all states, in order; *@n of them. */
 unsigned int *model_cuts(const struct model *model, size_t *n);

@@ -20,9 +20,10 @@
 #define PSNS_OF_RECORD	8
 
 const char *const ring_modes[] = {
-	"right", "one-by-one", "loss", NULL,
+	"right", "one-by-one", "loss", "daemon", NULL,
 	"no-flush", "no-flush-once", "short-once", "write-tail", "fetch-add-tail", "flush-first", "early-tail",
-	"other-qp-tail", "global", "few-slots", "heartbeat", "read", "read-unwaited", NULL
+	"other-qp-tail", "global", "few-slots", "heartbeat", "read", "read-unwaited",
+	"daemon-no-clwb-once", "daemon-no-fence", "daemon-late-fence", NULL
 };
 
 static struct {
@@ -185,6 +186,38 @@ static void lose_and_repeat(unsigned int n)
 	append(n);
 }
 
+/* The lines of these words. */
+static void write_back(unsigned int thread, unsigned int word)
+{
+	cpu(thread, "clwb %u", word * 8);
+}
+
+/*
+ * A message brings the record, which the target's program stores by itself.  Its answer is a promise, which the initiator
+ * passes on.
+ */
+static void append_by_daemon(unsigned int n)
+{
+	unsigned int thread = 1 + n % 2, word = slot_word(n);
+
+	packet(true, ROCE_RC_SEND_ONLY, n, "", 0);
+	for (unsigned int i = 0; i < RECORD_WORDS; i += 2)
+		cpu(thread, "store %u %016" PRIx64 "%016" PRIx64, (word + i) * 8, htobe64(htole64(n)), htobe64(htole64(n)));
+	if (!is_once("daemon-no-clwb-once", n))
+		write_back(thread, word);
+	if (!is("daemon-no-fence"))
+		cpu(thread, "sfence");
+	cpu(thread, "store 0 %016" PRIx64, htobe64(htole64(n)));
+	write_back(thread, 0);
+	if (!is("daemon-late-fence"))
+		cpu(thread, "sfence");
+	ack(n);
+	packet(false, ROCE_RC_SEND_ONLY, n, "", 0);
+	told("a record is durable");
+	if (is("daemon-late-fence"))
+		cpu(thread, "sfence");
+}
+
 bool ring_make(const char *mode, unsigned int records)
 {
 	unsigned int depth, answered = 0, known = 0;
@@ -204,6 +237,11 @@ bool ring_make(const char *mode, unsigned int records)
 	depth = is("one-by-one") || is("heartbeat") || is("read") ? 1 : DEPTH;
 	if (is("heartbeat"))
 		store_heartbeat();
+	if (!strncmp(mode, "daemon", strlen("daemon"))) {
+		for (unsigned int n = 1; n <= records; n++)
+			append_by_daemon(n);
+		return true;
+	}
 	for (unsigned int n = 1; n <= records; n++) {
 		if (is("loss") && n % 7 == 0)
 			lose_and_repeat(n);

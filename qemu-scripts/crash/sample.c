@@ -15,7 +15,7 @@
 #define SCATTER		2654435761	/* a prime, more than there are states or words */
 
 struct cut {
-	unsigned int frame;
+	unsigned int moment;
 	uint64_t order;			/* by chance */
 	uint64_t shape[LENGTHS];
 	bool looked_at;
@@ -76,7 +76,7 @@ static bool add_seen(struct seen *seen, uint64_t hash)
 static bool take_state(struct sampling *s)
 {
 	/* A checker that is told more may refuse what it accepted before. */
-	size_t told = capture_told(s->model->history->capture, s->state.frame);
+	size_t told = capture_told(s->model->history->capture, s->state.moment);
 
 	if (s->stopped || !add_seen(&s->seen, s->state.hash ^ mix64(told)))
 		return false;
@@ -293,7 +293,7 @@ static void choose_cuts(struct sampling *s)
 	int length;
 
 	for (size_t i = 0; i < n; i++) {
-		model_cut(s->model, s->cuts[i].frame);
+		model_cut(s->model, s->cuts[i].moment);
 		find_shape(s->model, &s->cuts[i]);
 		order[i] = &s->cuts[i];
 	}
@@ -402,7 +402,7 @@ static void check_complete_part(struct sampling *s)
 	for (size_t i = 0; i < s->coverage->cuts && !s->stopped; i++) {
 		if (!s->cuts[i].looked_at)
 			continue;
-		model_cut(s->model, s->cuts[i].frame);
+		model_cut(s->model, s->cuts[i].moment);
 		lose_and_leave(s, pick_none, NULL);
 		check_targets(s);
 		find_units(s);
@@ -418,7 +418,7 @@ static void check_complete_part(struct sampling *s)
 /* The @n-th of @count, in an order that leaps; each is met once, as no count has that prime factor. */
 static size_t scattered(const struct sampling *s, size_t n, size_t count)
 {
-	return (n % count * SCATTER + mix64(s->options->seed ^ s->model->frame) % count) % count;
+	return (n % count * SCATTER + mix64(s->options->seed ^ s->model->moment) % count) % count;
 }
 
 static bool pick_line(const struct model *model, const struct update *update, uint32_t word,
@@ -494,7 +494,7 @@ static void check_parts_of_requests(struct sampling *s, size_t most)
 	for (size_t i = 0; i < s->coverage->cuts; i++) {
 		if (!s->cuts[i].looked_at)
 			continue;
-		model_cut(s->model, s->cuts[i].frame);
+		model_cut(s->model, s->cuts[i].moment);
 		check_lines_and_words(s, s->seen.n < end ? (end - s->seen.n) / cuts : 0);
 		cuts--;
 	}
@@ -529,7 +529,7 @@ static void check_by_chance(struct sampling *s, struct cut *cut, size_t share)
 {
 	size_t choices, added = 0;
 
-	model_cut(s->model, cut->frame);
+	model_cut(s->model, cut->moment);
 	choices = model_choices(s->model);
 	/* Where chance finds nothing new any more, there is hardly something. */
 	for (size_t tries = 0; added < share && !s->stopped && (choices || tries < 4 * share + 64);
@@ -539,7 +539,7 @@ static void check_by_chance(struct sampling *s, struct cut *cut, size_t share)
 			break;
 		}
 		if (!choices)
-			model_random(s->model, mix64(s->options->seed) ^ mix64(cut->frame) * 31 ^
+			model_random(s->model, mix64(s->options->seed) ^ mix64(cut->moment) * 31 ^
 				     mix64(cut->next), &s->state);
 		else if (!model_choice(s->model, scattered(s, cut->next, choices), &s->state))
 			continue;
@@ -571,11 +571,11 @@ static void check_all_by_chance(struct sampling *s, size_t end)
 	}
 }
 
-static int by_frame(const void *key, const void *element)
+static int by_moment(const void *key, const void *element)
 {
-	unsigned int frame = *(const unsigned int *)key, of = ((const struct cut *)element)->frame;
+	unsigned int moment = *(const unsigned int *)key, of = ((const struct cut *)element)->moment;
 
-	return frame < of ? -1 : frame > of;
+	return moment < of ? -1 : moment > of;
 }
 
 /* Those that no state up to number @begun had.  How many they are. */
@@ -591,7 +591,7 @@ static size_t find_new_views(struct sampling *s, size_t begun)
 
 		if (views[i].number <= begun)
 			continue;
-		cut = bsearch(&views[i].frame, s->cuts, s->coverage->cuts, sizeof(*s->cuts), by_frame);
+		cut = bsearch(&views[i].moment, s->cuts, s->coverage->cuts, sizeof(*s->cuts), by_moment);
 		cut->new_views++;
 		found++;
 	}
@@ -635,7 +635,7 @@ static void check_rest_by_chance(struct sampling *s, size_t most)
 		s->coverage->all &= s->cuts[i].exhausted;
 }
 
-void sample(struct model *model, const unsigned int *frames, size_t n,
+void sample(struct model *model, const unsigned int *moments, size_t n,
 	    const struct sample_options *options, sample_take take, void *arg,
 	    struct coverage *coverage)
 {
@@ -647,8 +647,8 @@ void sample(struct model *model, const unsigned int *frames, size_t n,
 
 	*coverage = (struct coverage){ .cuts = n, .targets = model->history->targets };
 	for (size_t i = 0; i < n; i++)
-		s.cuts[i] = (struct cut){ .frame = frames[i],
-					  .order = mix64(mix64(options->seed) ^ frames[i]) };
+		s.cuts[i] = (struct cut){ .moment = moments[i],
+					  .order = mix64(mix64(options->seed) ^ moments[i]) };
 	choose_cuts(&s);
 	check_complete_part(&s);
 	first_part = s.seen.n;

@@ -22,7 +22,7 @@
 struct view {
 	uint64_t hash;		/* of the text */
 	size_t number;		/* of the first state that has it */
-	unsigned int frame;	/* the cut of that */
+	unsigned int moment;	/* the cut of that */
 };
 
 /* The views of all states that were taken so far, each once; *@n of them. */
@@ -61,8 +61,8 @@ struct coverage {
 /* Is given each state, with a number from 1 on.  False ends it all. */
 typedef bool (*sample_take)(void *arg, struct model *model, const struct state *state, size_t number);
 
-/* Give @take states of the cuts @frames, which are in order; each differs from all before it. */
-void sample(struct model *model, const unsigned int *frames, size_t n,
+/* Give @take states of the cuts @moments, which are in order; each differs from all before it. */
+void sample(struct model *model, const unsigned int *moments, size_t n,
 	    const struct sample_options *options, sample_take take, void *arg,
 	    struct coverage *coverage);
 

@@ -90,6 +90,8 @@ damaged_recordings_are_borne() {
 	fuzz "$run" $count
 	make_ring other-qp-tail 20
 	fuzz "$work/ring" $count
+	make_ring daemon-no-fence 20
+	fuzz "$work/ring" $count
 }
 
 ##############################################################################
