@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the programs of the target did to its persistent memory by their own instructions, as it was recorded in server.cpu:
- * stores, write-backs of cache lines, and fences.  Its first line is "cpu 1", the others are
+ * What the programs of the target did to its persistent memory by their own instructions, as record-cpu.c writes it down in
+ * server.cpu: stores, write-backs of cache lines, and fences.  Its first line is "cpu 1", the others are
  *
  *	POSITION THREAD OPERATION [PLACE [BYTES]]
  *

@@ -814,7 +814,7 @@ static bool end_where_it_is_enough(struct results *results)
 static void __attribute__((noreturn))
 fail_to_judge(const word_list *unexplained, const char *why, const char *said)
 {
-	fail("this run cannot be judged: %zu words were changed by what no request explains, such as the target's own CPU, and the checker counts on them.  Let the initiator store them, or the target before rxe-ready or before it listens.  %s: %s",
+	fail("this run cannot be judged: %zu words were changed by what no request explains, such as the target's own CPU, and the checker counts on them.  Let the initiator store them, or the target before rxe-ready or before it listens; or record the CPU (rxe-vm pair --record-cpu).  %s: %s",
 	     unexplained->n, why, said);
 }
 

@@ -70,6 +70,9 @@ Options of the run:
                       MTU of 1024; 4200 gives 4096)
   --name NAME         part of the name of the run's folder under build/out
   --timeout SECONDS   deadline of the whole run (default 300; with a shell, none)
+  --record-cpu        of a pair, record what the server's programs store to its NVDIMM by
+                      themselves, write back, and wait for, for crash-states; wants
+                      QEMU 9.2 or newer, without KVM
   --no-capture        no *.pcap: writing them takes time from the guests
   --stop-server       the server is a daemon.  It gets SIGTERM when the client
                       has ended, and its status does not count
@@ -114,6 +117,7 @@ ipv6=	# of the link, with these two
 vlan=
 mtu=
 capture=1	# what goes over the network cards
+record_cpu=	# of the server
 
 max_guests=8
 # As they were given: option, whose (all, server, client, server2 ...), value.
@@ -171,6 +175,7 @@ parse_command_line() {
 		help) usage; exit ;;
 		ipv6) ipv6=1; shift; continue ;;
 		no-capture) capture=; shift; continue ;;
+		record-cpu) record_cpu=1; shift; continue ;;
 		stop-server) server_end=stop; shift; continue ;;
 		kill-server) server_end='kill'; shift; continue ;;
 		kill-server=*)
@@ -216,6 +221,7 @@ parse_command_line() {
 	check_server_end
 	check_pmem
 	check_nvme
+	check_record_cpu
 	[[ -z ${option[guest.delay]-}${option[guest.loss]-} ]] ||
 		note "--delay, --loss: what a guest sends to itself is neither late nor lost"
 	find_terminal
@@ -325,6 +331,14 @@ check_pmem() {
 			die "--kill-server=lose wants the NVDIMM to outlive the run: --server-pmem FILE:SIZE"
 		[[ -n $(first_pmem "$guest") ]] || die "--kill-server=lose wants an NVDIMM: --$guest-pmem SIZE"
 	done
+}
+
+check_record_cpu() {
+	[[ -n $record_cpu ]] || return 0
+	[[ $mode == pair ]] || die "--record-cpu: only rxe-vm pair records the CPU of its server"
+	[[ -n $(first_pmem server) ]] || die "--record-cpu wants an NVDIMM: --server-pmem SIZE"
+	[[ -n $capture ]] || die "--record-cpu wants the capture, which gives the time: leave out --no-capture"
+	[[ -e $cpu_recorder ]] || die "there is no $cpu_recorder: $(to_build selftests)"
 }
 
 # Both are memory of the NVMe device.

@@ -33,6 +33,20 @@ check_host_library() {
 	fi
 }
 
+# Without it crash-states has less to judge by, as always on such a host.
+can_record_cpu() {
+	local version
+	version=$("$qemu_program" --version | sed -n 's/^QEMU emulator version \([0-9]*\.[0-9]*\).*/\1/p')
+	if [[ $accel != tcg ]]; then
+		note "--record-cpu: guests run by $accel here, which cannot record the CPU: QEMU_ACCEL=tcg can"
+	elif [[ $(printf '%s\n' 9.2 "$version" | sort -V | head -n 1) != 9.2 ]]; then
+		note "--record-cpu: QEMU $version cannot record the CPU: QEMU 9.2 or newer, such as that of Debian 13, can (QEMU=PROGRAM)"
+	else
+		return 0
+	fi
+	return 1
+}
+
 declare -A image=() initramfs=() modules=()	# of each guest
 
 find_parts() {
@@ -61,4 +75,5 @@ find_parts() {
 	done
 	[[ -e $root/$rdma_core_folder/lib/libibverbs.so ]] || check_host_library
 	accel=$("$here/accelerator" "${image[${guests[0]}]}")
+	[[ -z $record_cpu ]] || can_record_cpu || record_cpu=
 }

@@ -101,18 +101,30 @@ lock_file() {
 
 # add_pmem GUEST SPEC: one more NVDIMM.
 add_pmem() {
-	local file
+	local file at=
 	local -i size
 	size=$(pmem_size "$2")
 	file=$(pmem_path "$1" "$pmems" "$2")
 	[[ -e $file ]] || truncate -s "${size}M" "$file" || die "--pmem $2: cannot make $file"
 	lock_file --pmem "$(readlink -f "$file")"
+	[[ $pmems != 0 || -z $place ]] || at=,addr=$place
 	qemu+=(
 		-object "memory-backend-file,id=pmem$pmems,mem-path=$(value "$(readlink -f "$file")"),size=${size}M,share=on"
-		-device "nvdimm,memdev=pmem$pmems,id=nvdimm$pmems"
+		-device "nvdimm,memdev=pmem$pmems,id=nvdimm$pmems$at"
 	)
 	pmems+=1
 	memory_top+=size
+}
+
+# record_cpu_of GUEST BOOT: crash-states wants to know what its programs do to the first NVDIMM.  This has the place where
+# QEMU puts it, the next GiB after 4 GiB and the memory that the machine has there.  QEMU 9.2 to 10.0 do not translate
+# addresses, so the recorder reads the page tables, and Linux tells where these are unless it hides them (KASLR).  For REP
+# MOVSB, each byte would be a store.
+record_cpu_of() {
+	local -i above=$((memory < 2816 ? 0 : memory - 2048))
+	place=$(((4096 + above + 1023) / 1024 << 30))
+	append+=" nokaslr"
+	qemu+=(-cpu "max,-erms,-fsrm" -plugin "$(value "$cpu_recorder"),base=$place,size=$(($(pmem_size "$(first_pmem "$1")") << 20)),pcap=$2.pcap,start=$2.pmem0.start,to=$2.cpu")
 }
 
 # add_nvme GUEST: an NVMe device; its own memory is not the guest's.
@@ -146,7 +158,7 @@ compose_segment() {
 # compose_qemu GUEST BOOT: sets qemu[] to the command that boots it.  It runs in the run's
 # folder, so its own files have short names (a socket's path is limited).
 compose_qemu() {
-	local guest=$1 boot=$2 link spec dir append
+	local guest=$1 boot=$2 link spec dir append place=
 	local -a sink=() words
 	local -i pmems=0 shares=0 memory memory_top
 	memory=$(megabytes "${option[$guest.mem]:-1G}")
@@ -182,6 +194,7 @@ compose_qemu() {
 	*)
 		qemu+=(-accel "$accel" -cpu host) ;;
 	esac
+	[[ -z $record_cpu || ${side[$guest]} != server ]] || record_cpu_of "$guest" "$boot"
 	append+=" rxe.guest=\"$run/$boot\" ${option[$guest.append]-}"
 	qemu+=(-append "${append//$'\n'/ }")
 

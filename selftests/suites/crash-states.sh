@@ -628,6 +628,121 @@ what_was_printed_is_told() {
 	grep -qx "this is durable, I say" "$run"/crash-states/*/told || fail "what was told is not kept"
 }
 
+##############################################################################
+# The target's CPU
+
+version_of() { "$1" --version | sed -n 's/^QEMU emulator version \([0-9]*\.[0-9]*\).*/\1/p'; }
+
+# use_recording_qemu: one that tells a plugin what it wants.  The case is skipped if there is none.
+use_recording_qemu() {
+	local version
+	version=$(version_of "${QEMU:-qemu-system-x86_64}")
+	if [[ $(printf '%s\n' 9.2 "$version" | sort -V | head -n 1) != 9.2 ]]; then
+		echo "QEMU $version does not record the CPU: QEMU= may name one of 9.2 or newer"
+		exit 4
+	fi
+	export QEMU_ACCEL=tcg
+}
+
+# Each instruction, by each kind of address, of a program that says itself what was to be recorded.
+what_the_cpu_does_is_recorded() {
+	local place
+	use_recording_qemu
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-cpu --record-cpu --server-pmem 64M \
+		--server 'busybox nc -l -p 7000 >/dev/null; exec cpu-instructions /dev/dax0.0' \
+		--client 'echo | busybox nc $RXE_PEER_ADDR 7000' >"$work/log" 2>&1 || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	read -r _ _ place _ < <(grep ^device "$run/server.memory")
+	awk -v place="$place" 'NR > 1 { print $3 (NF > 3 ? " " $4 - place : "") (NF > 4 ? " " $5 : "") }' "$run/server.cpu" |
+		diff "$run/server.stdout" - || fail "it is not what the program has done"
+	crash_states 0 "$run"
+	says "the target's CPU: 19 stores, 14 lines written back"
+	says "held at the end what these requests explain, and nothing else had changed"
+}
+
+# serve_log MISTAKE: 20 records by daemon-log, which its target makes durable
+serve_log() {
+	use_recording_qemu
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name "crash-daemon-$1" --record-cpu --server-pmem 64M \
+		--server "exec daemon-log target \$RXE_ADDR /dev/dax0.0 20 $1" \
+		--client 'daemon-log initiator $RXE_PEER_ADDR 20' >"$work/log" 2>&1 || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	cat >"$work/checker" <<-'END'
+		import os, struct, sys
+		for cut in sys.stdin:
+		    with open(os.environ["IMAGE"], "rb") as image, open(os.environ["TOLD"]) as told:
+		        words = struct.unpack("<256Q", image.read(2048))
+		        promised = sum("is durable" in line for line in told)
+		    torn = [i for i in range(words[0]) if set(words[8 * (i + 1):8 * (i + 2)]) != {i + 1}]
+		    if words[0] < promised:
+		        print("1 the tail is", words[0], "and", promised, "records were promised", flush=True)
+		    else:
+		        print(f"1 record {torn[0]} is torn" if torn else f"0 {words[0]}", flush=True)
+	END
+}
+
+# judge STATUS
+judge() {
+	crash_states "$1" --serve --seed "$seed" "$run" -- python3 "$work/checker"
+	says "20 lines that initiators printed"
+	says "held at the end what these requests explain, and nothing else had changed"
+	echo "# $(grep -m 1 ' states of ' <<<"$said")"
+}
+
+a_daemon_that_writes_back_and_waits_is_consistent() {
+	serve_log none
+	judge 0
+	says "coverage: complete"
+	says "the target's CPU: 60 stores, 40 lines written back, 40 fences that made something durable"
+	# The same without what was recorded of the CPU: it cannot be judged.
+	rm "$run/server.cpu"
+	crash_states 2 --serve --seed "$seed" "$run" -- python3 "$work/checker"
+	says "this run cannot be judged: "
+}
+
+# The answer is posted under a lock.
+a_locked_instruction_is_a_fence() {
+	serve_log late-fence
+	grep -q ' lock$' "$run/server.cpu"
+	judge 0
+}
+
+a_daemon_that_forgets_clwb_is_found() {
+	serve_log no-clwb
+	judge 1
+	says "Why: WRITE psn "
+	says "Nor did the target's CPU make it durable, by a write-back of its line when it was visible, and a fence after that"
+	says "No CLWB, CLFLUSHOPT or CLFLUSH of its line had been executed"
+}
+
+a_daemon_that_forgets_the_fence_is_found() {
+	serve_log no-fence
+	judge 1
+	says "CLWB by the CPU (0x40 to 0x80) writes it back, at frame "
+	says "but no fence of that thread had been executed, and STORE by the CPU (0x0 to 0x8) is there"
+}
+
+# Then all is as without the option.
+a_qemu_that_cannot_record_the_cpu_says_so() {
+	local said
+	printf '#!/bin/sh\n[ "$*" != --version ] || exec echo "QEMU emulator version 7.2.22"\nexec %s "$@"\n' \
+		"${QEMU:-qemu-system-x86_64}" >"$work/qemu"
+	chmod +x "$work/qemu"
+	said=$(QEMU=$work/qemu QEMU_ACCEL=tcg RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --record-cpu --server-pmem 64M \
+		--server rxe-ready --client true 2>&1) || fail "$said"
+	[[ $said == *"--record-cpu: QEMU 7.2 cannot record the CPU: QEMU 9.2 or newer"* ]] || fail "$said"
+	[[ ! -e $work/out/latest/server.cpu ]] || fail "something is recorded"
+	said=$("$root/qemu-scripts/rxe-vm" run --record-cpu -- true 2>&1) && fail "it runs"
+	[[ $said == *"--record-cpu: only rxe-vm pair records the CPU of its server"* ]] || fail "$said"
+	said=$("$root/qemu-scripts/rxe-vm" pair --record-cpu --server true --client true 2>&1) && fail "it runs"
+	[[ $said == *"--record-cpu wants an NVDIMM"* ]] || fail "$said"
+	said=$("$root/qemu-scripts/rxe-vm" pair --record-cpu --no-capture --server-pmem 64M --server true --client true 2>&1) &&
+		fail "it runs"
+	[[ $said == *"--record-cpu wants the capture"* ]] || fail "$said"
+}
+
+##############################################################################
+
 # Without the lab: the target registers with a preloaded library, its host captures, the initiator's lines are told.
 what_two_hosts_recorded_is_followed() {
 	local recorded=$work/recorded lines place
@@ -778,6 +893,9 @@ cases=(
 	a_read_in_place_of_flush_is_found
 	what_was_printed_is_told
 	a_send_is_followed_to_its_buffer
+	what_the_cpu_does_is_recorded
+	a_daemon_that_forgets_the_fence_is_found
+	a_qemu_that_cannot_record_the_cpu_says_so
 	what_two_hosts_recorded_is_followed
 	a_lossy_link_is_followed
 	a_power_cut_loses
@@ -804,6 +922,9 @@ long_cases=(
 	an_unmodified_program_is_followed
 	the_benchmark_is_followed
 	the_targets_own_stores_are_told_apart
+	a_daemon_that_writes_back_and_waits_is_consistent
+	a_daemon_that_forgets_clwb_is_found
+	a_locked_instruction_is_a_fence
 	a_checker_may_do_what_it_likes
 	a_lossy_power_cut_wants_an_nvdimm_that_stays
 )
