@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Executes stores, write-backs and fences on persistent memory, each by one instruction, and prints the lines that
- * `rxe-vm --record-cpu` has to write down of them, without position and thread.
+ * `rxe-vm --record-cpu` has to write down of them, without the position.
  *
  *	cpu-instructions DEVICE
  *
@@ -10,6 +10,7 @@
 #include <asm/prctl.h>
 #include <err.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static size_t used;
 
 static void expect_bytes(const char *operation, unsigned long place, unsigned int length)
 {
-	EXPECT("%s %lu ", operation, place - MEMORY);
+	EXPECT("1 %s %lu ", operation, place - MEMORY);
 	for (unsigned int i = 0; i < length; i++)
 		EXPECT("%02x", ((const uint8_t *)place)[i]);
 	EXPECT("\n");
@@ -52,19 +53,19 @@ static void expect_bytes(const char *operation, unsigned long place, unsigned in
 /* It stores, too, and is a fence of what precedes it. */
 #define LOCKED(text, place) do { \
 	STORE("nt-store", "movnti %[number], (%[at])", next_line(), 8); \
-	EXPECT("lock\n"); \
+	EXPECT("1 lock\n"); \
 	STORE("store", text, place, 8); \
 } while (0)
 
 #define FENCE(operation) do { \
 	asm volatile(operation ::: "memory"); \
-	EXPECT("%s\n", operation); \
+	EXPECT("1 %s\n", operation); \
 } while (0)
 
 /* The instruction finds the address of the next line in %[at]. */
 #define WRITE_BACK(operation, text) do { \
 	asm volatile(text :: [at] "r"(next_line()) : "memory", "rax", "rcx", "r9", "r12", "r13"); \
-	EXPECT("%s %lu\n", operation, line - MEMORY); \
+	EXPECT("1 %s %lu\n", operation, line - MEMORY); \
 	FENCE("sfence"); \
 } while (0)
 
@@ -110,7 +111,7 @@ static void write_back_by_all_addresses(void)
 	memcpy(code, relative, sizeof(relative));
 	memcpy(code + 4, &displacement, sizeof(displacement));
 	((void (*)(void))code)();
-	EXPECT("clwb %lu\n", line - MEMORY);
+	EXPECT("1 clwb %lu\n", line - MEMORY);
 	FENCE("sfence");
 	WRITE_BACK("clwb", "clwb (%[at])");
 	WRITE_BACK("clwb", "leaq 63(%[at]), %%rax; clwb (%%rax)");
@@ -129,6 +130,43 @@ static void write_back_by_all_addresses(void)
 	WRITE_BACK("clflush", "clflush (%[at])");
 }
 
+static volatile int turn;
+
+static void wait_for_turn(int n)
+{
+	while (turn != n)
+		;
+}
+
+static void *second_thread(void *unused)
+{
+	wait_for_turn(1);
+	asm volatile("clwb (%0)" :: "r"(next_line()) : "memory");
+	EXPECT("2 clwb %lu\n", line - MEMORY);
+	turn = 2;
+	wait_for_turn(3);
+	asm volatile("sfence" ::: "memory");
+	EXPECT("2 sfence\n");
+	turn = 4;
+	return unused;
+}
+
+/* Each waits for what it has written back itself. */
+static void let_threads_write_back(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, second_thread, NULL))
+		errx(1, "pthread_create");
+	STORE("nt-store", "movnti %[number], (%[at])", next_line(), 8);
+	turn = 1;
+	wait_for_turn(2);
+	FENCE("sfence");
+	turn = 3;
+	wait_for_turn(4);
+	pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	int fd = argc == 2 ? open(argv[1], O_RDWR) : -1;
@@ -141,6 +179,7 @@ int main(int argc, char **argv)
 	store_past_the_cache();
 	lock();
 	write_back_by_all_addresses();
+	let_threads_write_back();
 	/* What waits for nothing is of no interest. */
 	asm volatile("sfence; mfence" ::: "memory");
 	fputs(lines, stdout);
