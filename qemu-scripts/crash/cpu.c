@@ -16,6 +16,7 @@ static const struct {
 	const char *word, *name;
 } operations[] = {
 	[CPU_STORE - CPU_STORE] = { "store", "STORE" },
+	[CPU_VECTOR_STORE - CPU_STORE] = { "vector-store", "STORE" },
 	[CPU_NT_STORE - CPU_STORE] = { "nt-store", "non-temporal STORE" },
 	[CPU_CLWB - CPU_STORE] = { "clwb", "CLWB" },
 	[CPU_CLFLUSHOPT - CPU_STORE] = { "clflushopt", "CLFLUSHOPT" },

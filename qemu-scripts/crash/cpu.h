@@ -9,7 +9,7 @@
  *		capture before it passes it on.  So a store that a frame has brought about comes after that frame, and
  *		a frame that tells of a store comes after the store.
  * THREAD	a number that the thread has, from 1 to 65535
- * OPERATION	store, nt-store, clwb, clflushopt, clflush, sfence, mfence, lock
+ * OPERATION	store, vector-store, nt-store, clwb, clflushopt, clflush, sfence, mfence, lock
  * PLACE	of the first byte, in the NVDIMM; of a write-back, of any byte of the line
  * BYTES	of a store, in hex
  *
@@ -26,6 +26,7 @@
 /* They stand where a packet has its opcode, and are none of those of InfiniBand. */
 enum cpu_operation {
 	CPU_STORE = 0xf0,
+	CPU_VECTOR_STORE,	/* a part of what an instruction stored, if that is more than QEMU stores at once */
 	CPU_NT_STORE,
 	CPU_CLWB,
 	CPU_CLFLUSHOPT,
@@ -55,7 +56,7 @@ struct cpu {
 };
 
 static inline bool cpu_is_operation(uint8_t opcode) { return opcode >= CPU_STORE && opcode < CPU_OPERATIONS; }
-static inline bool cpu_is_store(uint8_t opcode) { return opcode == CPU_STORE || opcode == CPU_NT_STORE; }
+static inline bool cpu_is_store(uint8_t opcode) { return opcode >= CPU_STORE && opcode <= CPU_NT_STORE; }
 static inline bool cpu_is_write_back(uint8_t opcode) { return opcode >= CPU_CLWB && opcode <= CPU_CLFLUSH; }
 static inline bool cpu_is_fence(uint8_t opcode) { return opcode >= CPU_SFENCE && opcode < CPU_OPERATIONS; }
 

@@ -2680,18 +2680,27 @@ TEST_F(run, a_peer_whose_store_the_cpu_does_not_write_back_is_found)
 			   "Nor did the target's CPU make it durable, by a write-back of its line when it was visible, and a fence after that.");
 }
 
-/* Vector registers copy it: one store of 64 bytes, for the sample. */
+/* Stores of words may mean something one by one; those of vector registers, and those past the cache, copy. */
 TEST_F(run, a_copy_by_the_cpu_is_one_message)
 {
 	for (unsigned int i = 0; i < 4; i++)
 		cpu(1, "store %u 01010101010101010101010101010101", i * 16);
 	cpu_store(8, 1);
 	cpu(2, "store 72 01010101010101010101010101010101");
+	cpu_store(11, 1);
+	cpu_store(12, 1);
+	cpu(1, "vector-store 104 0101010101010101");
+	cpu(1, "vector-store 112 0101010101010101");
+	cpu(1, "nt-store 120 0101010101010101");
+	cpu(1, "nt-store 128 0101010101010101");
 	load("spec");
 	for (unsigned int i = 0; i < 4; i++)
 		EXPECT_EQ(0, history.requests.v[i].message);
-	EXPECT_EQ(4, history.requests.v[4].message);
-	EXPECT_EQ(5, history.requests.v[5].message);
+	for (unsigned int i = 4; i < 9; i++)
+		EXPECT_EQ(i, history.requests.v[i].message);
+	EXPECT_EQ(8, history.requests.v[9].message);
+	EXPECT_EQ(10, history.requests.v[10].message);
+	EXPECT_EQ(10, history.requests.v[11].message);
 }
 
 /* The device has a place in the NVDIMM, and so has what the CPU stores. */

@@ -761,13 +761,17 @@ static void refuse_others(const struct history *history)
  * What did the target's CPU do?
  */
 
-/* A copy by vector registers is one message, of which each store goes on where the one before it ended. */
+/* Is the store one of those by which memory is copied? */
+static bool copies(const struct cpu_event *event)
+{
+	return event->operation != CPU_STORE || event->length > WORD;
+}
+
+/* A copy is one message, of which each store goes on where the one before it ended. */
 static bool goes_on(const struct cpu_event *event, const struct cpu_event *last)
 {
-	const unsigned int vector = 2 * WORD;
-
-	return event->operation == last->operation && event->thread == last->thread && event->length >= vector &&
-	       last->length >= vector && event->place == last->place + last->length;
+	return event->operation == last->operation && event->thread == last->thread && copies(event) && copies(last) &&
+	       event->place == last->place + last->length;
 }
 
 /* After those of the QPs. */
@@ -1305,6 +1309,7 @@ static void apply_cpu(struct history *history, uint32_t index, update_list *thre
 	request->first_update = history->updates.n;
 	switch (request->packet->opcode) {
 	case CPU_STORE:
+	case CPU_VECTOR_STORE:
 	case CPU_NT_STORE:
 		store_run(history, index, request->packet->payload, request->length, open);
 		open->n = 0;

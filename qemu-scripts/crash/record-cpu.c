@@ -201,7 +201,7 @@ static void __attribute__((format(printf, 2, 3))) put_line(unsigned int thread, 
  */
 
 struct instruction {
-	enum { OTHER, NT_STORE, WRITE_BACK, FENCE } kind;
+	enum { OTHER, VECTOR, NT_STORE, WRITE_BACK, FENCE } kind;
 	const char *name;	/* as cpu.h has it */
 	/* Of a write-back: its address, from registers, or -1 */
 	int segment, base, index;
@@ -210,7 +210,7 @@ struct instruction {
 	uint64_t displacement;
 };
 
-static const char non_temporal, locked;	/* kinds of stores, by their addresses */
+static const char vector, non_temporal, locked;	/* kinds of stores, by their addresses */
 
 /* What was stored.  For a locked instruction TCG may tell the old value, so look at the memory, which has the new one. */
 static unsigned int take_bytes(qemu_plugin_meminfo_t info, uint64_t vaddr, const void *kind, uint8_t bytes[16])
@@ -258,7 +258,8 @@ static void note_store(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t v
 	pthread_mutex_lock(&lock);
 	if (has_started()) {
 		thread = this_thread();
-		put_line(thread, "%s %" PRIu64 " %s", kind == &non_temporal ? "nt-store" : "store", place, hex);
+		put_line(thread, "%sstore %" PRIu64 " %s", kind == &non_temporal ? "nt-" : kind == &vector ? "vector-" : "",
+			 place, hex);
 		if (kind == &non_temporal)
 			wait_for_fence(thread);
 	}
@@ -454,11 +455,10 @@ static void decode(const uint8_t *bytes, size_t size, uint64_t vaddr, struct ins
 		else if (is_non_temporal(opcode) && !code.repeat && (opcode != 0xc3 || !code.operand_size))
 			instruction->kind = NT_STORE;
 	} else if (opcode == 0xc5 && code.at + 1 < code.end) {
-		if (is_non_temporal(code.at[1]) && code.at[1] != 0xc3)
-			instruction->kind = NT_STORE;
+		instruction->kind = is_non_temporal(code.at[1]) && code.at[1] != 0xc3 ? NT_STORE : VECTOR;
 	} else if (opcode == 0xc4 && code.at + 2 < code.end) {
-		if ((code.at[0] & 0x1f) == 1 && is_non_temporal(code.at[2]) && code.at[2] != 0xc3)
-			instruction->kind = NT_STORE;
+		instruction->kind = (code.at[0] & 0x1f) == 1 && is_non_temporal(code.at[2]) && code.at[2] != 0xc3 ?
+				    NT_STORE : VECTOR;
 	}
 }
 
@@ -491,7 +491,9 @@ static void look_at(struct qemu_plugin_insn *insn)
 	default:
 		break;
 	}
-	if (instruction.kind == NT_STORE)
+	if (instruction.kind == VECTOR)
+		kind = &vector;
+	else if (instruction.kind == NT_STORE)
 		kind = &non_temporal;
 	else if (instruction.kind == FENCE && !strcmp(instruction.name, "lock"))
 		kind = &locked;

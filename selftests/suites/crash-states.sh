@@ -657,8 +657,32 @@ what_the_cpu_does_is_recorded() {
 	awk -v place="$place" 'NR > 1 { print $2, $3 (NF > 3 ? " " $4 - place : "") (NF > 4 ? " " $5 : "") }' "$run/server.cpu" |
 		diff "$run/server.stdout" - || fail "it is not what the program has done"
 	crash_states 0 "$run"
-	says "the target's CPU: 20 stores, 15 lines written back"
+	says "the target's CPU: 21 stores, 15 lines written back"
 	says "held at the end what these requests explain, and nothing else had changed"
+}
+
+# No guest runs: the ring has a daemon, too.
+the_power_fails_between_two_instructions() {
+	local id
+	make_ring daemon 60
+	crash_states 0 "$work/ring" -- "$ring"
+	says "60 lines that initiators printed"
+	make_ring daemon-no-fence 60
+	crash_states 1 --seed 1 --json "$work/json" "$work/ring" -- "$ring"
+	says "the power fails after frame 1+7"
+	says "the power fails X"
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said" | head -n 1)
+	[[ $(member findings 0 id) == "$id" && $(member findings 0 cut) == 1 && $(member findings 0 kind) == no-fence ]] ||
+		fail "$(<"$work/json")"
+	crash_states 1 --replay "$id" "$work/ring" -- "$ring"
+	crash_states 1 --cuts 1+7 "$work/ring" -- "$ring"
+	says "of 1 cuts:"
+	crash_states 0 --cuts 1+4 "$work/ring" -- "$ring"
+	crash_states 2 --cuts 1+99 "$work/ring" -- "$ring"
+	says "--cuts 1+99: the CPU did not do so much after frame 1"
+	printf 'cpu 1\n99999999 1 sfence\n' >"$work/ring/server.cpu"
+	crash_states 2 "$work/ring" -- "$ring"
+	says "server.cpu, line 2: the capture cannot have had 99999999 bytes then: the two files are not of one run"
 }
 
 # serve_log MISTAKE: 20 records by daemon-log, which its target makes durable
@@ -894,6 +918,7 @@ cases=(
 	a_read_in_place_of_flush_is_found
 	what_was_printed_is_told
 	a_send_is_followed_to_its_buffer
+	the_power_fails_between_two_instructions
 	what_the_cpu_does_is_recorded
 	a_daemon_that_forgets_the_fence_is_found
 	a_qemu_that_cannot_record_the_cpu_says_so

@@ -76,6 +76,7 @@ static void store_in_all_sizes(void)
 	STORE("store", "movl %k[number], (%[at])", next_line() + 4, 4);
 	STORE("store", "movq %[number], (%[at])", next_line(), 8);
 	STORE("store", "movdqu %%xmm0, (%[at])", next_line() + 4, 16);
+	STORE("vector-store", "vmovdqu %%xmm0, (%[at])", next_line() + 4, 16);
 }
 
 static void store_past_the_cache(void)
