@@ -142,12 +142,31 @@ all_run_on_a_distributions_kernel() {
 	expect_line '^# ok 3 verb.atomic_write.answered'
 }
 
+# As kernel developers run them: virtme-ng boots a kernel on the host's own files, as root.  It wants a terminal.
+they_run_with_virtme_ng() {
+	local -a options=(--user root --run "$root/build/${BASE:-v6.1}/bzImage")
+	type -P vng >/dev/null || { echo "no vng: install virtme-ng, which Debian 13 has"; exit 4; }
+	[[ $("$root/qemu-scripts/accelerator" "$root/build/${BASE:-v6.1}/bzImage") == kvm ]] || options+=(--disable-kvm)
+	make_tree
+	set_make "-I$rdma_core/include" "-L$rdma_core/lib -libverbs"
+	"${make[@]}"
+	echo "exec env LD_LIBRARY_PATH=$rdma_core/lib KSELFTEST_RXE_MPE_CONFORMANCE_SH_ARGS='$few'" \
+		"${make[*]@Q} TEST_PROGS=rxe_mpe_conformance.sh run_tests" >"$work/command"
+	script -qec "vng ${options[*]} -- sh $work/command" "$work/typescript" </dev/null >"$work/said" 2>&1 ||
+		fail "$(<"$work/said")"
+	tr -d '\r' <"$work/typescript" >"$work/said"
+	cat "$work/said"
+	expect_line '^# ok 2 feth.plt_0.refused_of_nothing'
+	expect_line '^ok [0-9]* selftests: rdma: rxe_mpe_conformance.sh$'
+}
+
 cases=(
 	it_runs_with_our_rdma_core
 	it_builds_with_a_stock_rdma_core
 	without_flush_the_responder_is_tested
 	without_libibverbs_it_skips
 	a_folder_that_is_there_keeps_what_it_has
+	they_run_with_virtme_ng
 )
 [[ ! -e $source/tools/testing/selftests/rdma/rxe_ipv6.sh ]] || cases+=(all_run_on_a_distributions_kernel)
 
