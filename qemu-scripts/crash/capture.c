@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <arpa/inet.h>
 #include <pcap/pcap.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -402,19 +403,28 @@ void capture_read(struct capture *capture, const char *path, const struct memory
 	pcap_close(pcap);
 }
 
-size_t capture_told(const struct capture *capture, unsigned int moment)
+/* How many of the @n elements, of @size bytes each, have at most @limit at @offset?  They are in the order of that. */
+static size_t count_up_to(const void *elements, size_t n, size_t size, size_t offset, unsigned int limit)
 {
-	size_t from = 0, to = capture->told.n;
+	size_t from = 0, to = n;
 
 	while (from < to) {
 		size_t middle = (from + to) / 2;
 
-		if (capture->told.v[middle].moment <= moment)
+		if (*(const unsigned int *)((const char *)elements + middle * size + offset) <= limit)
 			from = middle + 1;
 		else
 			to = middle;
 	}
 	return from;
+}
+
+#define COUNT_UP_TO(list, member, limit) \
+	count_up_to((list)->v, (list)->n, sizeof(*(list)->v), offsetof(typeof(*(list)->v), member), limit)
+
+size_t capture_told(const struct capture *capture, unsigned int moment)
+{
+	return COUNT_UP_TO(&capture->told, moment, moment);
 }
 
 unsigned int capture_last_moment(const struct capture *capture)
@@ -422,36 +432,15 @@ unsigned int capture_last_moment(const struct capture *capture)
 	return capture->frames + capture->cpu.events.n;
 }
 
+unsigned int capture_frame(const struct capture *capture, unsigned int moment)
+{
+	return moment - COUNT_UP_TO(&capture->cpu.events, moment, moment);
+}
+
 /* How many lines of server.cpu come up to @frame, those after it included. */
 static unsigned int lines_up_to(const struct capture *capture, unsigned int frame)
 {
-	unsigned int from = 0, to = capture->cpu.events.n;
-
-	while (from < to) {
-		unsigned int middle = from + (to - from) / 2;
-
-		if (capture->cpu.events.v[middle].frame <= frame)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
-unsigned int capture_frame(const struct capture *capture, unsigned int moment)
-{
-	unsigned int from = 0, to = capture->cpu.events.n;
-
-	/* So many lines come up to the moment. */
-	while (from < to) {
-		unsigned int middle = from + (to - from) / 2;
-
-		if (capture->cpu.events.v[middle].moment <= moment)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return moment - from;
+	return COUNT_UP_TO(&capture->cpu.events, frame, frame);
 }
 
 unsigned int capture_moment(const struct capture *capture, unsigned int frame, unsigned int lines)
