@@ -369,8 +369,8 @@ static void count_cpu(const struct run *run)
 		stores += cpu_is_store(cpu->events.v[i].operation);
 		write_backs += cpu_is_write_back(cpu->events.v[i].operation);
 	}
-	printf("the target's CPU: %zu stores, %zu lines written back, %zu fences that made something durable\n", stores, write_backs,
-	       run->model.fences.n);
+	printf("the target's CPU: %zu stores, %zu lines written back, %u fences that made something durable\n", stores, write_backs,
+	       cpu_fences(&run->history));
 	if (cpu->half_line)
 		puts("note: server.cpu ends in the middle of a line, as its guest was killed: this line is left out");
 }

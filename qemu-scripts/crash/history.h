@@ -171,7 +171,13 @@ static inline uint32_t written_back(const struct history *history, const struct 
 	return history->cpu == NEVER ? NEVER : history->written_back.v[update - history->updates.v];
 }
 
-/* The fence or CLFLUSH of that number. */
+/* How many fences and CLFLUSHes of the CPU make something durable. */
+static inline uint32_t cpu_fences(const struct history *history)
+{
+	return history->cpu == NEVER ? 0 : history->flows.v[history->cpu].flushes;
+}
+
+/* The fence or CLFLUSH of a number, from 1 to that. */
 static inline const struct request *cpu_fence(const struct history *history, uint32_t number)
 {
 	return &history->requests.v[history->flows.v[history->cpu].flush.v[number - 1]];

@@ -69,7 +69,7 @@ static void restart(struct model *model)
 {
 	const struct history *history = model->history;
 
-	model->moment = model->requests = model->updates = model->answers = model->witnessed = model->fenced = 0;
+	model->moment = model->requests = model->updates = model->answers = model->witnessed = 0;
 	model->hash = 0;
 	memset(model->executed, 0, history->flows.n * sizeof(*model->executed));
 	memset(model->received, 0, history->flows.n * sizeof(*model->received));
@@ -105,14 +105,6 @@ static void find_witnesses(struct model *model)
 	if (model->witnesses.n)
 		qsort_r(model->witnesses.v, model->witnesses.n, sizeof(*model->witnesses.v), by_answer,
 			(void *)history);
-}
-
-static void find_fences(struct model *model)
-{
-	const struct history *history = model->history;
-
-	for (uint32_t n = 1; history->cpu != NEVER && n <= history->flows.v[history->cpu].flushes; n++)
-		*list_add(&model->fences) = history->flows.v[history->cpu].flush.v[n - 1];
 }
 
 static bool is_raced(const struct history *history, uint32_t s)
@@ -154,7 +146,6 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 	qsort_r(model->answer, model->all_answers, sizeof(*model->answer), by_answer,
 		(void *)history);
 	find_witnesses(model);
-	find_fences(model);
 	restart(model);
 }
 
@@ -346,8 +337,8 @@ void model_cut(struct model *model, unsigned int moment)
 			break;
 		execute(model, witness, witness->flushes_before);
 	}
-	for (; model->fenced < model->fences.n; model->fenced++) {
-		const struct request *fence = &history->requests.v[model->fences.v[model->fenced]];
+	while (cpu_fences(history) && model->executed[history->cpu] < cpu_fences(history)) {
+		const struct request *fence = cpu_fence(history, model->executed[history->cpu] + 1);
 
 		if (!answered(fence, moment))
 			break;
@@ -364,16 +355,16 @@ static int by_moment(const void *a, const void *b)
 
 unsigned int *model_cuts(const struct model *model, size_t *n)
 {
-	unsigned int *cuts = xcalloc(model->all_answers + model->witnesses.n + model->fences.n + 1, sizeof(*cuts));
 	const struct history *history = model->history;
+	unsigned int *cuts = xcalloc(model->all_answers + model->witnesses.n + cpu_fences(history) + 1, sizeof(*cuts));
 
 	*n = 0;
 	for (uint32_t i = 0; i < model->all_answers; i++)
 		cuts[(*n)++] = history->requests.v[model->answer[i]].answer->moment - 1;
 	for (size_t i = 0; i < model->witnesses.n; i++)
 		cuts[(*n)++] = history->requests.v[model->witnesses.v[i]].answer->moment - 1;
-	for (size_t i = 0; i < model->fences.n; i++)
-		cuts[(*n)++] = history->requests.v[model->fences.v[i]].packet->moment - 1;
+	for (uint32_t number = 1; number <= cpu_fences(history); number++)
+		cuts[(*n)++] = cpu_fence(history, number)->packet->moment - 1;
 	qsort(cuts, *n, sizeof(*cuts), by_moment);
 	cuts[(*n)++] = capture_last_moment(history->capture);
 	return cuts;

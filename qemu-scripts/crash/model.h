@@ -58,8 +58,6 @@ struct model {
 	uint32_t all_answers;
 	LIST(uint32_t) witnesses;	/* answered ATOMIC WRITEs that say more than the answers to FLUSHes did */
 	uint32_t witnessed;		/* so many of them */
-	LIST(uint32_t) fences;		/* of the CPU, that make something durable */
-	uint32_t fenced;		/* so many of them */
 
 	/* Of use inside. */
 	int32_t *raised;		/* what is durable, when so many flushes as in @chosen have been executed */
