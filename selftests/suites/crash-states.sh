@@ -770,27 +770,94 @@ a_qemu_that_cannot_record_the_cpu_says_so() {
 ##############################################################################
 
 # Without the lab: the target registers with a preloaded library, its host captures, the initiator's lines are told.
-what_two_hosts_recorded_is_followed() {
-	local recorded=$work/recorded lines place
+# Then $recorded has what the page "Recorded elsewhere" asks for, of first-log with ten records.
+
+# the target's commands, in a guest; TARGET ARG...: what runs the target's programs; INTERFACE: its NIC
+record_target='
+	target=$1 interface=$2 address=$3
+	$target dumpcap -q -P -i $interface -w /tmp/pcap 2>/tmp/said &
+	until grep -q ^File: /tmp/said; do sleep 0.1; done
+	$target env RECORD_TO=$4 RECORD_PMEM=/dev/dax0.0 LD_PRELOAD=$5/build/crash/record-memory.so first-log target $address /dev/dax0.0
+	sleep 1
+	kill $!
+	wait
+	cp /tmp/pcap $4/server.pcap'
+
+# record_on_two_hosts [OPTION...]: of rxe-vm pair
+record_on_two_hosts() {
+	recorded=$work/recorded
 	mkdir "$recorded"
-	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-elsewhere --server-pmem 64M --server-share "$recorded" \
-		--server "dumpcap -q -P -i eth0 -w /tmp/pcap 2>/tmp/said & until grep -q ^File: /tmp/said; do sleep 0.1; done
-			RECORD_TO=$recorded RECORD_PMEM=/dev/dax0.0 LD_PRELOAD=$root/build/crash/record-memory.so \
-				first-log target \$RXE_ADDR /dev/dax0.0
-			sleep 1; kill \$!; wait; cp /tmp/pcap $recorded/server.pcap" \
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-elsewhere --server-pmem 64M --server-share "$recorded" "$@" \
+		--server "set -- '' eth0 \$RXE_ADDR $recorded $root; $record_target" \
 		--client 'first-log initiator $RXE_PEER_ADDR 10' >"$work/log" 2>&1 || fail "$(<"$work/log")"
+}
+
+# Each acknowledged record is found, and one that asks for less is found wrong.
+judge_what_was_recorded() {
+	local lines='tail=$(od -A n -t u8 -N 8 "$IMAGE"); [ $tail -ge $(grep -c durable "$TOLD") ]'
+	crash_states 0 "$recorded" -- sh -c "$lines"
+	says "10 lines that initiators printed"
+	says "20 persistent FLUSHes, 20 of them answered"
+	crash_states 1 "$recorded" -- sh -c "$lines && [ \$tail -le 5 ]"
+	says "the power fails X"
+}
+
+what_two_hosts_recorded_is_followed() {
+	local place
+	record_on_two_hosts
 	run=$(readlink -f "$work/out/latest")
 	# In the lab the device has a place in its NVDIMM.
 	read -r _ _ place _ < <(grep ^device "$run/server.memory")
 	diff <(sed "/^sent/d; s/^\(device .*\) $place /\1 0 /" "$run/server.memory") "$recorded/server.memory" ||
 		fail "the library records something else"
 	cmp <(tail -c +$((place + 1)) "$run/server.pmem0.start") "$recorded/server.pmem0.start" || fail "another start"
-	lines='tail=$(od -A n -t u8 -N 8 "$IMAGE"); [ $tail -ge $(grep -c durable "$TOLD") ]'
-	crash_states 0 "$recorded" -- sh -c "$lines"
-	says "10 lines that initiators printed"
-	says "20 persistent FLUSHes, 20 of them answered"
-	crash_states 1 "$recorded" -- sh -c "$lines && [ \$tail -le 5 ]"
-	says "the power fails X"
+	judge_what_was_recorded
+}
+
+# stock_kernel VERSION: sets kernel
+stock_kernel() {
+	kernel=$("$root/scripts/stock-kernel" "$1" 2>"$work/said") || {
+		cat "$work/said"
+		echo "the stock kernel $1 cannot be had: see to the network and the mirror of the Debian archive"
+		exit 4
+	}
+}
+
+so_is_what_two_hosts_with_stock_kernels_recorded() {
+	local library=$root/build/stock/rdma-core kernel
+	[[ -e $library/built ]] || { echo "no build/stock/rdma-core: run \`make stock-rdma-core\`"; exit 4; }
+	stock_kernel 6.12
+	record_on_two_hosts --kernel "$kernel" --rdma-core "$library"
+	judge_what_was_recorded
+}
+
+# commands_of HEADING: of the page, in its first block of code
+commands_of() {
+	awk -v heading="$1" '
+		$0 == heading { found = 1 }
+		!found { next }
+		/^\.\. code-block:: sh/ { block = 1; next }
+		block && /^[^ ]/ { exit }
+		block && !/^   :/ { print substr($0, 4) }
+	' "$root/Documentation/crash-states.rst"
+}
+
+so_is_what_two_namespaces_recorded() {
+	local kernel commands
+	recorded=$work/recorded
+	mkdir "$recorded"
+	commands=$(commands_of "In two network namespaces")
+	[[ $commands == *"rdma link add"* ]] || fail "the page has no commands: $commands"
+	stock_kernel 7.3
+	"$root/qemu-scripts/rxe-vm" run --name crash-namespaces --pmem 64M --share "$recorded" --kernel "$kernel" -- sh -ec "
+		rdma link delete rxe0
+		$commands
+		{
+			until ip netns exec target rdma resource show cm_id | grep -q LISTEN; do sleep 0.1; done
+			ip netns exec initiator sh -c 'first-log initiator 192.0.2.1 10 | $root/build/crash/tell-lines i0'
+		} &
+		set -- 'ip netns exec target' t0 192.0.2.1 $recorded $root; $record_target" >"$work/log" 2>&1 || fail "$(<"$work/log")"
+	judge_what_was_recorded
 }
 
 # What a checker does to its image is gone for the next; and it finds what it is promised.
@@ -953,6 +1020,8 @@ long_cases=(
 	a_daemon_that_forgets_clwb_is_found
 	a_locked_instruction_is_a_fence
 	a_checker_may_do_what_it_likes
+	so_is_what_two_hosts_with_stock_kernels_recorded
+	so_is_what_two_namespaces_recorded
 	a_lossy_power_cut_wants_an_nvdimm_that_stays
 )
 
