@@ -13,15 +13,14 @@
  *
  * A compiler may have inlined a CALLER, or made its call a jump. Then also name the caller of the caller.
  *
- * The CPU of the task does nothing else meanwhile, so that it is held for ten seconds at most.  `freed` goes by the
- * bytes that SLUB writes to what is freed: boot with slub_debug=P.
+ * The CPU of the task does nothing else meanwhile, so that it is held for ten seconds at most.
  */
 #include <linux/delay.h>
 #include <linux/kallsyms.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
-#include <linux/poison.h>
 #include <linux/ptrace.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
@@ -59,43 +58,46 @@ static bool is_caller(unsigned long address)
 	return false;
 }
 
-/* True: the task was held. */
-static bool hold(unsigned long caller)
+/* What FUNCTION has returned to the task that is held: an object, or a place in it. */
+static unsigned long returned;
+
+/* Another user may get the memory at once, so its content does not tell that it was freed. */
+static int on_free(struct kprobe *probe, struct pt_regs *regs)
+{
+	const unsigned long start = regs_get_kernel_argument(regs, 0);
+
+	if (READ_ONCE(returned) - start < ksize((void *)start))
+		WRITE_ONCE(freed, true);
+	return 0;
+}
+
+static struct kprobe freeing;
+
+static void hold(unsigned long caller, unsigned long value)
 {
 	unsigned int ms;
 
 	if (atomic_read(&held) != NOTHING || !is_caller(caller) ||
 	    atomic_cmpxchg(&held, NOTHING, HELD) != NOTHING)
-		return false;
+		return;
+	WRITE_ONCE(returned, value);
 	for (ms = 0; ms < MAX_MS && !READ_ONCE(release); ms++)
 		mdelay(1);
-	return true;
+	WRITE_ONCE(returned, 0);
+	atomic_set(&held, GONE_ON);
 }
 
 static int on_entry(struct kprobe *probe, struct pt_regs *regs)
 {
-	if (hold(regs_get_kernel_stack_nth(regs, 0)))
-		atomic_set(&held, GONE_ON);
+	hold(regs_get_kernel_stack_nth(regs, 0), 0);
 	return 0;
 }
 
 static struct kprobe entry;
 
-/* What FUNCTION returns may be no pointer. */
-static bool is_poisoned(unsigned long address)
-{
-	unsigned char bytes[sizeof(long)];
-
-	return !copy_from_kernel_nofault(bytes, (const void *)address, sizeof(bytes)) &&
-	       !memchr_inv(bytes, POISON_FREE, sizeof(bytes));
-}
-
 static int on_return(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	if (hold((unsigned long)get_kretprobe_retaddr(instance))) {
-		freed = is_poisoned(regs_return_value(regs));
-		atomic_set(&held, GONE_ON);
-	}
+	hold((unsigned long)get_kretprobe_retaddr(instance), regs_return_value(regs));
 	return 0;
 }
 
@@ -106,10 +108,12 @@ static void forget_point(void)
 	if (!registered)
 		return;
 	WRITE_ONCE(release, true);
-	if (after)
+	if (after) {
 		unregister_kretprobe(&exit_of);
-	else
+		unregister_kprobe(&freeing);
+	} else {
 		unregister_kprobe(&entry);
+	}
 	registered = false;
 }
 
@@ -129,7 +133,13 @@ static int set_point(const char *text, const struct kernel_param *param)
 	atomic_set(&held, NOTHING);
 	entry = (struct kprobe) { .symbol_name = function, .pre_handler = on_entry };
 	exit_of = (struct kretprobe) { .kp.symbol_name = function, .handler = on_return };
+	freeing = (struct kprobe) { .symbol_name = "kfree", .pre_handler = on_free };
 	err = after ? register_kretprobe(&exit_of) : register_kprobe(&entry);
+	if (!err && after) {
+		err = register_kprobe(&freeing);
+		if (err)
+			unregister_kretprobe(&exit_of);
+	}
 	registered = !err;
 	return err;
 }
