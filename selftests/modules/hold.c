@@ -9,7 +9,8 @@
  *	echo "after FUNCTION CALLER..." >/sys/module/hold/parameters/point	where it has returned to the CALLER
  *	cat /sys/module/hold/parameters/held		0: nothing came there yet, 1: a task is held, 2: it has gone on
  *	echo 1 >/sys/module/hold/parameters/release	lets it go on; later ones are not held
- *	cat /sys/module/hold/parameters/freed		1: what FUNCTION had returned was freed meanwhile
+ *	cat /sys/module/hold/parameters/freed		1: what FUNCTION had returned was freed meanwhile; the CALLER
+ *										gets NULL in its place
  *
  * A compiler may have inlined a CALLER, or made its call a jump. Then also name the caller of the caller.
  *
@@ -73,18 +74,20 @@ static int on_free(struct kprobe *probe, struct pt_regs *regs)
 
 static struct kprobe freeing;
 
-static void hold(unsigned long caller, unsigned long value)
+/* True: the task was held. */
+static bool hold(unsigned long caller, unsigned long value)
 {
 	unsigned int ms;
 
 	if (atomic_read(&held) != NOTHING || !is_caller(caller) ||
 	    atomic_cmpxchg(&held, NOTHING, HELD) != NOTHING)
-		return;
+		return false;
 	WRITE_ONCE(returned, value);
 	for (ms = 0; ms < MAX_MS && !READ_ONCE(release); ms++)
 		mdelay(1);
 	WRITE_ONCE(returned, 0);
 	atomic_set(&held, GONE_ON);
+	return true;
 }
 
 static int on_entry(struct kprobe *probe, struct pt_regs *regs)
@@ -97,7 +100,9 @@ static struct kprobe entry;
 
 static int on_return(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	hold((unsigned long)get_kretprobe_retaddr(instance), regs_return_value(regs));
+	/* The caller would crash on some runs, and tell nothing: it shall find nothing. */
+	if (hold((unsigned long)get_kretprobe_retaddr(instance), regs_return_value(regs)) && freed)
+		regs_set_return_value(regs, 0);
 	return 0;
 }
 
