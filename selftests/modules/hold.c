@@ -100,7 +100,7 @@ static struct kprobe entry;
 
 static int on_return(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	/* The caller would crash on some runs, and tell nothing: it shall find nothing. */
+	/* If the caller used it, the kernel would crash in some runs, and the case would tell nothing. */
 	if (hold((unsigned long)get_kretprobe_retaddr(instance), regs_return_value(regs)) && freed)
 		regs_set_return_value(regs, 0);
 	return 0;
