@@ -54,6 +54,14 @@ list_cases() { printf '%s\n' "${cases[@]}" "${long_cases[@]}"; }
 # sends_legacy_icrc: does the driver of $BASE send FLUSH with the ICRC of Linux 6.2 to 7.3?
 sends_legacy_icrc() { grep -qs '^FLUSH_ICRC *:= legacy$' "$root/kernel/${BASE:-v6.1}/base.mk"; }
 
+# stock_kernel VERSION: sets kernel to Debian's image.  The case is skipped only if the archive has dropped it.
+stock_kernel() {
+	kernel=$("$root/scripts/stock-kernel" "$1" 2>"$work/why") && return
+	cat "$work/why"
+	grep -q 'the Debian archive .* has no ' "$work/why" || fail "there is no stock kernel $1"
+	exit 4
+}
+
 # takes_dma_bufs: does the driver of $BASE register memory regions of dma-bufs?
 takes_dma_bufs() { grep -q reg_user_mr_dmabuf "$root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_verbs.c"; }
 

@@ -772,7 +772,8 @@ a_qemu_that_cannot_record_the_cpu_says_so() {
 # Without the lab: the target registers with a preloaded library, its host captures, the initiator's lines are told.
 # Then $recorded has what the page "Recorded elsewhere" asks for, of first-log with ten records.
 
-# the target's commands, in a guest; TARGET ARG...: what runs the target's programs; INTERFACE: its NIC
+# What the target's guest runs.  $1: what the target's programs run under, or nothing; $2: its NIC; $3: its address;
+# $4: where the recording goes; $5: the top of the tree.
 record_target='
 	target=$1 interface=$2 address=$3
 	$target dumpcap -q -P -i $interface -w /tmp/pcap 2>/tmp/said &
@@ -812,15 +813,6 @@ what_two_hosts_recorded_is_followed() {
 		fail "the library records something else"
 	cmp <(tail -c +$((place + 1)) "$run/server.pmem0.start") "$recorded/server.pmem0.start" || fail "another start"
 	judge_what_was_recorded
-}
-
-# stock_kernel VERSION: sets kernel
-stock_kernel() {
-	kernel=$("$root/scripts/stock-kernel" "$1" 2>"$work/said") || {
-		cat "$work/said"
-		echo "the stock kernel $1 cannot be had: see to the network and the mirror of the Debian archive"
-		exit 4
-	}
 }
 
 so_is_what_two_hosts_with_stock_kernels_recorded() {

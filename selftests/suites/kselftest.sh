@@ -127,11 +127,7 @@ a_folder_that_is_there_keeps_what_it_has() {
 # Those that Linux has in this folder, and ours, where most people would run them.
 all_run_on_a_distributions_kernel() {
 	local kernel test
-	if ! kernel=$("$root/scripts/stock-kernel" 7.3 2>"$work/why"); then
-		cat "$work/why"
-		grep -q 'the Debian archive .* has no ' "$work/why" || fail "there is no stock kernel"
-		exit 4
-	fi
+	stock_kernel 7.3
 	make_tree_for_stock
 	"${make[@]}"
 	few='--legacy-icrc verb.*.answered'
