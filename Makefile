@@ -319,7 +319,7 @@ for-users: $(RDMA_TREE)/.git
 	$(LOCKED) $(RELEASE_RDMA) scripts/build-rdma-core $(RELEASE_RDMA) /run/rxe-vm/rdma-core
 	$(LOCKED) $(RELEASE)/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/$(RELEASE)/selftests \
 		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=. examples $(CURDIR)/$(RELEASE)/selftests/remote-log-survives
-	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash
+	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash RDMA_CORE=
 	@scripts/man-pages
 
 .PHONY: export

@@ -23,29 +23,17 @@ stock_icrc=${STOCK_ICRC:-legacy}
 declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
 
 prepare() {
-	local said
 	[[ $stock_icrc == legacy || $stock_icrc == conforming ]] || wrong_usage "STOCK_ICRC=$stock_icrc: say legacy or conforming"
-	if [[ -z ${STOCK_KERNEL-}${NO_STOCK_KERNEL-} ]]; then
-		# The last line is the image, or why there is none.
-		if said=$("$root/scripts/stock-kernel" 2>&1); then
-			STOCK_KERNEL=${said##*$'\n'}
-		else
-			NO_STOCK_KERNEL=${said##*$'\n'}
-		fi
-	fi
-	export STOCK_KERNEL=${STOCK_KERNEL-} NO_STOCK_KERNEL=${NO_STOCK_KERNEL-}
 }
 
 # between CLIENT-KERNEL CLIENT-RDMA-CORE SERVER-KERNEL SERVER-RDMA-CORE, "our" or "stock" each: sets sides[],
 # the options of rxe-vm.
 between() {
-	if [[ $1$3 == *stock* && -z $STOCK_KERNEL ]]; then
-		echo "$NO_STOCK_KERNEL"
-		exit 4
-	fi
+	local kernel=${STOCK_KERNEL-}
+	[[ $kernel ]] || stock_kernel 6.12
 	sides=(--client-rdma-core "${rdma_core[$2]}" --server-rdma-core "${rdma_core[$4]}")
-	[[ $1 == our ]] || sides+=(--client-kernel "$STOCK_KERNEL")
-	[[ $3 == our ]] || sides+=(--server-kernel "$STOCK_KERNEL")
+	[[ $1 == our ]] || sides+=(--client-kernel "$kernel")
+	[[ $3 == our ]] || sides+=(--server-kernel "$kernel")
 }
 
 # pair ARG...: an rxe-vm pair of the sides, with their output in $work/client and $work/server.

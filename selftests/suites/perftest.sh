@@ -16,11 +16,11 @@ bin=$root/build/perftest/bin
 # The time-out outlasts a busy host, so that nothing is sent twice.
 options="-F -d rxe0 -x 1 -u 20"
 unit=$((2 * 1024 * 1024))	# the alignment of device DAX
-kernel=()
+kernel_option=()
 
 option() {
 	[[ $1 == --kernel ]] || return
-	kernel=(--kernel "$2")
+	kernel_option=(--kernel "$2")
 	words=2
 }
 
@@ -65,7 +65,7 @@ run_tests() {
 		i=$((i + 1))
 	done <<<"$tests"
 	payload_file >"$work/payload"
-	RXE_OUT=$work "$root/qemu-scripts/rxe-vm" pair --name perftest --timeout 1800 "${kernel[@]}" \
+	RXE_OUT=$work "$root/qemu-scripts/rxe-vm" pair --name perftest --timeout 1800 "${kernel_option[@]}" \
 		--server-pmem "$work/nvdimm:64M" --client-share "$work" --client "$client" --server "$server
 			until [ \$(cat /proc/net/tcp /proc/net/tcp6 | grep -c ' 0A ') -ge $tcp ] &&
 				[ \$(rdma res show cm_id | grep -c LISTEN) -ge $cm ]; do sleep 0.1; done
@@ -221,20 +221,15 @@ refusals_in_guest() {
 }
 
 a_kernel_without_the_requests_is_refused() {
-	local image=${STOCK_6_1-} said
-	if [[ ! $image ]]; then
-		image=$root/build/v6.1-base/bzImage
-		if [[ ! -e $image ]]; then
-			said=$("$root/scripts/stock-kernel" 6.1 2>&1) || { echo "${said##*$'\n'}"; exit 4; }
-			image=${said##*$'\n'}
-		fi
-	fi
-	refusals_in_guest rxe0 --kernel "$image"
+	local kernel=${STOCK_6_1-} base=$root/build/v6.1-base/bzImage
+	[[ $kernel || ! -e $base ]] || kernel=$base
+	[[ $kernel ]] || stock_kernel 6.1
+	refusals_in_guest rxe0 --kernel "$kernel"
 }
 
 persistence_of_dram_is_refused() {
 	local said
-	said=$("$root/qemu-scripts/rxe-vm" run --name perftest "${kernel[@]}" -- sh -c "
+	said=$("$root/qemu-scripts/rxe-vm" run --name perftest "${kernel_option[@]}" -- sh -c "
 		$bin/ib_write_bw $options --flush=persistent 2>&1 &
 		until cat /proc/net/tcp /proc/net/tcp6 | grep -q ' 0A '; do sleep 0.1; done
 		$bin/ib_write_bw $options --flush=persistent \$RXE_ADDR >/dev/null 2>&1
