@@ -22,6 +22,15 @@ char *in_folder(const char *name)
 	return xasprintf("%s/%s", net.folder, name);
 }
 
+static FILE *create(const char *name)
+{
+	FILE *file = fopen(in_folder(name), "w");
+
+	if (!file)
+		fail_errno("%s", in_folder(name));
+	return file;
+}
+
 void end(void)
 {
 	if ((net.pcap && fclose(net.pcap)) || (net.cpu && fclose(net.cpu)))
@@ -38,7 +47,7 @@ void begin(const char *folder)
 
 static void write_target(const char *name, unsigned int target, uint64_t device)
 {
-	FILE *file = fopen(in_folder(xasprintf("%s.memory", name)), "w");
+	FILE *file = create(xasprintf("%s.memory", name));
 
 	fprintf(file, "link 52:54:00:00:%02x:01\ndevice dax0.0 0 %" PRIu64 "\n", target, device);
 	fprintf(file, "region 0x%x 0x%x 0x%llx %" PRIu64 "\npiece 0 %" PRIu64 " dax0.0 0\n", KEY, KEY, VA,
@@ -47,7 +56,7 @@ static void write_target(const char *name, unsigned int target, uint64_t device)
 	fprintf(file, "region 0x303 0x303 0x1000 4096\n");	/* ordinary memory */
 	fprintf(file, "window 0x404 0x%llx 16 0x%x 0x2\n", VA + 8, KEY);
 	fclose(file);
-	file = fopen(in_folder(xasprintf("%s.pmem0.start", name)), "w");
+	file = create(xasprintf("%s.pmem0.start", name));
 	if (ftruncate(fileno(file), device))
 		exit(1);
 	fclose(file);
@@ -61,7 +70,7 @@ static void begin_capture(const char *folder, const char *name)
 	net.qp = QP;
 	net.peer = 33;
 	net.port = 50000;
-	net.pcap = fopen(in_folder(name), "w");
+	net.pcap = create(name);
 	put32(net.pcap, 0xa1b2c3d4);
 	put32(net.pcap, 4 << 16 | 2);
 	put32(net.pcap, 0);
@@ -83,7 +92,7 @@ void begin_group(const char *folder, unsigned int targets)
 	for (unsigned int i = 0; i < targets; i++) {
 		write_target(xasprintf("server%u", i + 1), i, DEVICE);
 		/* It is not looked at. */
-		fclose(fopen(in_folder(xasprintf("server%u.pcap", i + 1)), "w"));
+		fclose(create(xasprintf("server%u.pcap", i + 1)));
 	}
 }
 
@@ -175,7 +184,7 @@ void cpu(unsigned int thread, const char *format, ...)
 	va_list args;
 
 	if (!net.cpu) {
-		net.cpu = fopen(in_folder("server.cpu"), "w");
+		net.cpu = create("server.cpu");
 		fputs("cpu 1\n", net.cpu);
 	}
 	fprintf(net.cpu, "%ld %u ", ftell(net.pcap), thread);
