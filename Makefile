@@ -291,9 +291,11 @@ docs: ## build/docs: Documentation/ as HTML; with the API of the kernel if its t
 		sphinx-build -q -W --keep-going -d build/doctrees Documentation build/docs
 	@echo build/docs/index.html
 
-# What users get: scripts/install has the list.  KERNELS: which kernels, those that are built if not said.
+# What users get: scripts/install has the list.  KERNELS: which kernels; if not said, an installation has those that are
+# built, a release all.
 PREFIX  ?= /usr/local
-KERNELS ?= $(sort v6.1 $(foreach base,$(notdir $(wildcard kernel/v*)),$(if $(wildcard build/$(base)/bzImage),$(base))))
+install: KERNELS ?= $(sort v6.1 $(foreach base,$(notdir $(wildcard kernel/v*)),$(if $(wildcard build/$(base)/bzImage),$(base))))
+release image: KERNELS ?= $(sort $(notdir $(wildcard kernel/v*)))
 RELEASE      := build/release
 RELEASE_RDMA := $(RELEASE)/rdma-core
 
@@ -302,11 +304,11 @@ install: for-users ## install lab, tools and the kernels that are built into PRE
 	@scripts/install '$(DESTDIR)$(PREFIX)/lib/rxe-mpe' lab $(KERNELS)
 
 .PHONY: release
-release: for-users ## build/release: a tarball that runs from any folder, Debian packages, SHA256SUMS; KERNELS= as for install
+release: for-users ## build/release: a tarball that runs from any folder, Debian packages, SHA256SUMS; KERNELS='v6.1': not all
 	@scripts/release $(KERNELS)
 
 .PHONY: image
-image: for-users ## build/release: an OCI image whose entry point is rxe-vm (for root); KERNELS= as for install
+image: for-users ## build/release: an OCI image whose entry point is rxe-vm (for root, after make deps-check); KERNELS= as for release
 	@scripts/image $(KERNELS)
 
 # LINUX_SRC is the source of BASE only.  rdma-core runs from any folder: guest/session makes a link to it.
@@ -318,7 +320,7 @@ for-users: $(RDMA_TREE)/.git
 	@mkdir -p $(RELEASE_RDMA) && ln -sfn $(CURDIR)/$(RDMA_TREE) $(RELEASE_RDMA)/src
 	$(LOCKED) $(RELEASE_RDMA) scripts/build-rdma-core $(RELEASE_RDMA) /run/rxe-vm/rdma-core
 	$(LOCKED) $(RELEASE)/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/$(RELEASE)/selftests \
-		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=. examples $(CURDIR)/$(RELEASE)/selftests/remote-log-survives
+		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=. examples
 	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash RDMA_CORE=
 	@scripts/man-pages
 

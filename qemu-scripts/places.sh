@@ -18,7 +18,7 @@ esac
 out=${RXE_OUT:-$out}
 
 # version PROGRAM: what --version prints
-version() { echo "$1 (rxe-mpe) $(cat "$root/version" 2>/dev/null || git -C "$root" describe --always --dirty)"; }
+version() { echo "$1 (rxe-mpe) $(cat "$root/version" 2>/dev/null || git -C "$root" describe --tags --always --dirty)"; }
 
 # The tree can build what is missing; a release and an installed prefix cannot.
 is_tree() { [[ -e $root/Makefile ]]; }

@@ -7,6 +7,13 @@
 say() { printf '%s\n' "$*"; }
 die() { printf 'rxe-mpe: error: %s\n' "$*" >&2; exit 1; }
 
+# project_version: the tag, or what git says of the commit; places.sh has the rule.
+project_version() {
+	local said
+	said=$(qemu-scripts/rxe-vm --version)
+	say "${said##* }"
+}
+
 # need_space DIR MIB: a build that dies of a full disk leaves half-written files; say so before.
 need_space() {
 	local free

@@ -161,7 +161,7 @@ parse_command_line() {
 	kconfig)
 		(($# == 1)) || die "'$2': rxe-vm kconfig takes no options"
 		exec cat "$root/kernel/config/guest.config" ;;
-	demo) exec "$root/selftests/examples/demo.sh" "${@:2}" ;;
+	demo) check_machine; exec "$root/selftests/examples/demo.sh" "${@:2}" ;;
 	--version) version rxe-vm; exit ;;
 	-h | --help | help) usage; exit ;;
 	'') usage >&2; exit 2 ;;

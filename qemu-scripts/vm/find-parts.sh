@@ -49,6 +49,10 @@ can_record_cpu() {
 
 declare -A image=() initramfs=() modules=()	# of each guest
 
+check_machine() {
+	[[ $(uname -m) == x86_64 ]] || die "this machine is $(uname -m): guests are x86_64, and run its programs"
+}
+
 find_parts() {
 	local guest program kernel
 	# The last ones are for the guests, which have the host's programs.
@@ -60,7 +64,7 @@ find_parts() {
 		[[ -z ${RDMA_CORE-} || $RDMA_CORE == host || -n ${option[$guest.rdma-core]-} || -e $root/$rdma_core_folder/lib/libibverbs.so ]] ||
 			die "there is no $root/$rdma_core_folder: $(to_build "rdma-core RDMA_CORE=$RDMA_CORE")"
 	done
-	[[ $(uname -m) == x86_64 ]] || die "this machine is $(uname -m): guests are x86_64, and run its programs"
+	check_machine
 	for program in "${programs[@]}"; do
 		PATH=$root/build/iproute2/bin:$PATH:/usr/sbin:/sbin type -P "$program" >/dev/null || missing+=("$program")
 	done

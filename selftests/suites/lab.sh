@@ -350,6 +350,18 @@ hide() {
 	rm -f "$path/$program"
 }
 
+another_machine_is_named_at_once() {
+	local command
+	printf '#!/bin/sh\necho aarch64\n' >"$work/uname"
+	chmod +x "$work/uname"
+	for command in demo "run -- true"; do
+		# shellcheck disable=SC2086 # words
+		PATH=$work:$PATH lab 2 $command
+		says "this machine is aarch64: guests are x86_64, and run its programs"
+		[[ $(wc -l <"$work/stderr") == 1 ]] || fail "it says more"
+	done
+}
+
 what_the_host_lacks_is_named() {
 	local path program options
 	local -i tried=0
@@ -517,6 +529,7 @@ cases=(
 	share_is_written
 	the_hosts_files_stay_as_they_are
 	what_the_kernel_lacks_is_named
+	another_machine_is_named_at_once
 	no_root_is_needed
 )
 long_cases=(

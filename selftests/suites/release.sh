@@ -79,7 +79,15 @@ runs_the_tarball() {
 }
 
 debian_12_runs_the_tarball() { runs_the_tarball bookworm; }
-debian_13_runs_the_tarball() { runs_the_tarball trixie; }
+debian_13_runs_the_tarball() {
+	local base
+	runs_the_tarball trixie
+	for base in "$root"/kernel/v*; do
+		base=${base##*/}
+		inside "cd '/root/a folder'/rxe-mpe-* && BASE=$base qemu-scripts/rxe-vm demo" >"$work/said" 2>&1 || { cat "$work/said"; fail "$base"; }
+		demo_succeeded
+	done
+}
 
 runs_the_packages() {
 	fresh_root "$1"
@@ -98,6 +106,23 @@ runs_the_packages() {
 
 debian_12_runs_the_packages() { runs_the_packages bookworm; }
 debian_13_runs_the_packages() { runs_the_packages trixie; }
+
+# From the sources, as the README says, in a fresh root that has security updates, as Debian's installer leaves it.
+builds_it() {
+	fresh_root "$1"
+	echo "deb $("$root/scripts/mirror" Debian-Security) $1-security main" >>"$here_root/etc/apt/sources.list"
+	git clone -q "$root" "$here_root/root/rxe-mpe"
+	timed "$install_lab"' make git
+		cd /root/rxe-mpe
+		make deps
+		make demo
+		make smoke'
+	demo_succeeded
+	echo "# sources: $(du -sm --exclude=ccache "$here_root/root/.cache/rxe-mpe" | cut -f 1) MB"
+}
+
+debian_12_builds_it() { builds_it bookworm; }
+debian_13_builds_it() { builds_it trixie; }
 
 made_twice_it_is_the_same() {
 	cp "$release/SHA256SUMS" "$work/"
@@ -147,7 +172,7 @@ manual_pages_and_completion_have_all_options() {
 	. "$prefix/share/bash-completion/completions/rxe-vm"
 	PATH=$prefix/bin:$PATH
 	for tool in rxe-vm ladder crash-states; do
-		[[ $("$tool" --version) == "$tool (rxe-mpe) $(git -C "$root" describe --always --dirty)" ]] || fail "$tool --version"
+		[[ $("$tool" --version) == "$("$root/qemu-scripts/$tool" --version)" ]] || fail "$tool --version"
 		man -l "$prefix/share/man/man1/$tool.1" | col -b >"$work/page"
 		COMP_WORDS=("$tool" --) COMP_CWORD=1
 		_rxe_mpe "$tool"
@@ -207,32 +232,31 @@ the_action_names_the_first_failure() {
 ##############################################################################
 # The image
 
-# run_image [OPTION...] -- ARG...: as a user who is not root, without a network, with a root that is read only; what may be
-# written to is the volume, $work/runs.  A sandbox may refuse to raise limits, or have both kinds of cgroups: so they are given.
+# run_image [OPTION...] ARG...: as a user who is not root, without a network, with a root that is read only; what may be
+# written to is the volume of the page, which podman makes.  A sandbox may refuse to raise limits, or have both kinds of
+# cgroups: so they are given.
 run_image() {
 	local podman=(podman --root "$work/store" --runroot "$work/runroot" --storage-driver vfs --cgroup-manager cgroupfs)
-	type -P podman runc >/dev/null || { echo "no podman with runc: install both"; exit 4; }
+	"$root/scripts/deps" check image-test || fail "the image cannot be tested"
 	[[ -d $work/store ]] || "${podman[@]}" load -q -i "$release"/*.oci.tar
 	"${podman[@]}" --runtime runc run --rm --network none --read-only --read-only-tmpfs=false --user 4321 \
-		--ulimit nofile=4096:4096 --ulimit nproc=4096:4096 -v "$work/runs:/runs" "$@"
+		--ulimit nofile=4096:4096 --ulimit nproc=4096:4096 -v rxe-runs:/runs "$@"
 }
 
 the_image_shows_the_demo() {
 	local start size
 	make -s -C "$root" image || fail "make image"
-	mkdir "$work/runs"
-	chmod 777 "$work/runs"
 	run_image --entrypoint true "$(image_name)"
 	start=$SECONDS
 	run_image "$(image_name)" demo >"$work/said" 2>&1 || { cat "$work/said"; fail "the demo fails"; }
 	demo_succeeded
 	size=$(stat -c %s "$release"/*.oci.tar)
 	echo "# demo: $((SECONDS - start)) s; image: $size bytes"
-	[[ -e $work/runs/latest ]] || fail "nothing is in the volume"
+	run_image --entrypoint test "$(image_name)" -e /runs/latest/verdict || fail "nothing is in the volume"
 	run_image "$(image_name)" --version
 }
 
-image_name() { echo "localhost/rxe-mpe:$(git -C "$root" describe --always --dirty)"; }
+image_name() { echo "localhost/rxe-mpe:$("$root/qemu-scripts/rxe-vm" --version | sed 's/.* //')"; }
 
 cases=(
 	made_twice_it_is_the_same
@@ -247,6 +271,8 @@ cases=(
 	the_image_shows_the_demo
 )
 long_cases=(
+	debian_12_builds_it
+	debian_13_builds_it
 	made_elsewhere_it_is_the_same
 )
 

@@ -5,7 +5,8 @@
 # of unstable; with those of Debian 12 the compiler says what is too old.  And they run with a library that is without
 # the series, on our kernel and on a stock one.
 #
-# STOCK_KERNEL=IMAGE: that one, of Linux 6.2 or newer; its modules are beside it as for rxe-vm --kernel.
+# STOCK_KERNEL=IMAGE: that one, of Linux 6.2 or newer, in place of Debian's 6.12; its modules are beside it as for
+# rxe-vm --kernel.
 
 set -euo pipefail
 
@@ -94,7 +95,7 @@ serve='
 # The other one is a moment late.
 # shellcheck disable=SC2016
 ask='
-	ldd "$work/bin/first-flush" "$work/bin/remote-log-append" | grep -F libibverbs
+	ldd "$work"/bin/{first-flush,remote-log-append} | grep -F libibverbs
 	remote-log-append "$RXE_PEER_ADDR" "$work/text" 20 "$work/acknowledged" || exit
 	for i in {1..30}; do
 		! first-flush initiator "$RXE_PEER_ADDR" || exit 0
@@ -102,29 +103,58 @@ ask='
 	done
 	exit 1'
 
-# run_examples [OPTION...]: with the stock library in both guests, in one pair
+# pair OPTION...: with the stock library in both guests; what it says is in $work/said
+pair() {
+	local status=0
+	"$root/qemu-scripts/rxe-vm" pair --name stock-library --rdma-core "$stock" --client-share "$work" "$@" \
+		>"$work/said" 2>&1 || status=$?
+	cat "$work/said"
+	((!status)) || fail "it ends with status $status"
+}
+
+# has_said LINE...
+has_said() {
+	local line
+	for line; do
+		grep -qF "$line" "$work/said" || fail "not said: $line"
+	done
+}
+
+# run_examples [OPTION...]: those that one memory is enough for
 run_examples() {
-	local line status=0
 	want_stock_library
 	build "$stock"
 	seq -f 'line %g' 20 >"$work/text"
-	"$root/qemu-scripts/rxe-vm" pair --name stock-library --rdma-core "$stock" --server-pmem "$work/nvdimm:64M" \
-		--client-share "$work" "$@" --server "work=$work PATH=$work/bin:\$PATH bash -c '$serve'" \
-		--client "work=$work PATH=$work/bin:\$PATH bash -c '$ask'" >"$work/said" 2>&1 || status=$?
-	cat "$work/said"
-	((!status)) || fail "it ends with status $status"
+	pair --server-pmem "$work/nvdimm:64M" "$@" --server "work=$work PATH=$work/bin:\$PATH bash -c '$serve'" \
+		--client "work=$work PATH=$work/bin:\$PATH bash -c '$ask'"
 	(($(grep -cF "=> $stock/lib/libibverbs" "$work/said") == 2)) || fail "they ran with another library"
-	for line in "flushed: all that access the memory see the text" "in the target's memory: hello, all of you" \
-		"20 of 20 records acknowledged" "20 records, 480 bytes: whole, in order, equal to the text"; do
-		grep -qF "$line" "$work/said" || fail "not said: $line"
-	done
+	has_said "flushed: all that access the memory see the text" "in the target's memory: hello, all of you" \
+		"20 of 20 records acknowledged" "20 records, 480 bytes: whole, in order, equal to the text"
 }
 
 they_run_with_a_stock_library() { run_examples; }
 
 they_run_on_a_stock_kernel() {
-	[[ -n ${STOCK_KERNEL-} ]] || { echo "no STOCK_KERNEL= is given"; exit 4; }
-	run_examples --kernel "$STOCK_KERNEL"
+	local kernel=${STOCK_KERNEL-}
+	[[ $kernel ]] || stock_kernel 6.12
+	run_examples --kernel "$kernel"
+	# Each of these wants a memory of its own.
+	pair --server-pmem 64M --kernel "$kernel" --server "exec $work/bin/first-log target \$RXE_ADDR /dev/dax0.0" \
+		--client "exec $work/bin/first-log initiator \$RXE_PEER_ADDR 20"
+	has_said "record 19 is durable" "the tail is 20"
+	pair --server-pmem 64M --kernel "$kernel" --kill-server --server "exec $work/bin/remote-log-target \$RXE_ADDR /dev/dax0.0" \
+		--client "exec $work/bin/remote-log-replicate $work/text 20 $work/acknowledged 20 \$RXE_PEER_ADDR"
+	has_said "20 of 20 records acknowledged"
+}
+
+on_a_kernel_without_flush_they_say_so() {
+	local kernel
+	want_stock_library
+	build "$stock"
+	stock_kernel 6.1
+	! "$root/qemu-scripts/rxe-vm" run --name stock-library --rdma-core "$stock" --kernel "$kernel" --share "$work" -- \
+		sh -c "$work/bin/first-flush initiator \$RXE_ADDR" >"$work/said" 2>&1 || fail "there is a FLUSH"
+	has_said "rxe0 has no FLUSH: use Soft-RoCE of Linux 6.2 or newer"
 }
 
 cases=(
@@ -133,6 +163,9 @@ cases=(
 	on_debian_12_the_compiler_asks_for_a_newer_library
 	with_old_headers_of_linux_the_compiler_asks_for_newer_ones
 	they_run_with_a_stock_library
+)
+long_cases=(
+	on_a_kernel_without_flush_they_say_so
 	they_run_on_a_stock_kernel
 )
 
