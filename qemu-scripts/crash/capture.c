@@ -22,6 +22,11 @@
 #define ETHERTYPE_VLAN	0x8100
 #define ETHERTYPE_QINQ	0x88a8
 #define PROTOCOL_UDP	17
+#define IPV6_HEAD	40
+#define IPV6_FRAGMENT	44	/* these headers may come before UDP */
+#define IPV6_HOPS	0
+#define IPV6_ROUTING	43
+#define IPV6_OPTIONS	60
 #define UDP_HEADER	8
 #define BTH_BYTES	sizeof(struct roce_bth)
 
@@ -219,6 +224,25 @@ static bool read_told(struct capture *capture, const uint8_t *data, size_t lengt
 	return true;
 }
 
+/* No RoCE packet needs headers between those of IPv6 and UDP.  One that has some must not be taken for something else. */
+static void refuse_extended(const struct capture *capture, struct bytes ip)
+{
+	uint8_t next = ip.p[6];
+	size_t at = IPV6_HEAD;
+
+	while ((next == IPV6_FRAGMENT || next == IPV6_HOPS || next == IPV6_ROUTING || next == IPV6_OPTIONS) && ip.n >= at + 8) {
+		const uint8_t *head = ip.p + at;
+
+		if (next == IPV6_FRAGMENT && get16(head + 2) >> 3)
+			return;		/* only the first one has the port */
+		at += next == IPV6_FRAGMENT ? 8 : (head[1] + 1) * 8;
+		next = head[0];
+	}
+	if (next == PROTOCOL_UDP && ip.n >= at + 4 && get16(ip.p + at + 2) == ROCE_UDP_PORT)
+		fail("%s, frame %u: a RoCE packet with an extension header of IPv6, which crash-states does not read",
+		     capture->path, capture->frames);
+}
+
 static void read_frame(struct capture *capture, const uint8_t *data, size_t length, double time,
 		       const struct memory *memory, unsigned int targets)
 {
@@ -251,7 +275,7 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 			/* Only the first fragment has the port. */
 			if (!(get16(head + 6) & 0x1fff) && rest.n >= head_length + 4 &&
 			    get16(head + head_length + 2) == ROCE_UDP_PORT)
-				fail("%s, frame %u: a fragment of a RoCE packet, which no target puts together",
+				fail("%s, frame %u: a fragment of a RoCE packet, and crash-states puts none together",
 				     capture->path, capture->frames);
 			return;
 		}
@@ -259,9 +283,13 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 		set_ipv4(&packet.from, head + 12);
 		set_ipv4(&packet.to, head + 16);
 	} else if (type == ETHERTYPE_IPV6) {
-		if (rest.n < 40 || head[0] >> 4 != 6 || head[6] != PROTOCOL_UDP)
+		if (rest.n < IPV6_HEAD || head[0] >> 4 != 6)
 			return;
-		head_length = 40;
+		if (head[6] != PROTOCOL_UDP) {
+			refuse_extended(capture, rest);
+			return;
+		}
+		head_length = IPV6_HEAD;
 		datagram = get16(head + 4) + head_length;
 		memcpy(packet.from.byte, head + 8, 16);
 		memcpy(packet.to.byte, head + 24, 16);
@@ -364,6 +392,16 @@ static void refuse_damage(const struct capture *capture, const struct file *file
 			     capture->path, capture->frames + 1);
 }
 
+static bool is_pcap(const struct file *file)
+{
+	static const uint32_t magics[] = { 0xa1b2c3d4, 0xd4c3b2a1, 0xa1b23c4d, 0x4d3cb2a1 };
+
+	for (size_t i = 0; i < sizeof(magics) / sizeof(*magics); i++)
+		if (file->size >= sizeof(*magics) && !memcmp(file->bytes, &magics[i], sizeof(*magics)))
+			return true;
+	return false;
+}
+
 void capture_read(struct capture *capture, const char *path, const struct memory *memory, unsigned int targets)
 {
 	char why[PCAP_ERRBUF_SIZE];
@@ -398,7 +436,8 @@ void capture_read(struct capture *capture, const char *path, const struct memory
 	if (got != PCAP_ERROR_BREAK && !capture->half_frame)
 		fail("%s: the capture is damaged: it ends in frame %u: %s", path, capture->frames + 1,
 		     pcap_geterr(pcap));
-	if (capture->half_frame)
+	/* Of other formats libpcap tells no place. */
+	if (capture->half_frame && is_pcap(&file))
 		refuse_damage(capture, &file, pcap_is_swapped(pcap), seconds);
 	pcap_close(pcap);
 }

@@ -82,9 +82,11 @@ void content_map(struct content *content, const char *path, const struct memory 
 	content->path = path;
 	content->size = memory->size;
 	content->start = memory->start;
-	content->fd = open(path, O_RDONLY | O_CLOEXEC);
+	content->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a FIFO has no writer yet */
 	if (content->fd < 0 || fstat(content->fd, &st))
 		fail_errno("%s", path);
+	if (!S_ISREG(st.st_mode))
+		fail("%s is no regular file", path);
 	if ((uint64_t)st.st_size < memory->start + memory->size)
 		fail("%s has %" PRIi64 " bytes; %s says that the target's device ends at %" PRIu64,
 		     path, (int64_t)st.st_size, memory->path, memory->start + memory->size);

@@ -6,6 +6,7 @@
  *	crash-load FOLDER message N	one WRITE of N packets, then 1000 small ones
  *	crash-load FOLDER payload N	N WRITEs of 1 MiB, a FLUSH after each
  *	crash-load FOLDER qps N		N connections, all with the same PSNs
+ *	crash-load FOLDER shapes N	N WRITEs, hardly two of one length in one place, and FLUSHes of another place
  *	crash-load FOLDER nvdimm N	N MiB of memory that is full, of which 16 words are stored to
  *
  * Time it:  time crash-states FOLDER -- true
@@ -21,7 +22,7 @@
 #define MIB		(1u << 20)
 #define SMALL		64
 
-static const uint8_t bytes[MTU] = { [0 ... MTU - 1] = 0x5a };
+static const uint8_t bytes[4 * MTU] = { [0 ... 4 * MTU - 1] = 0x5a };
 
 static void store_and_flush(uint32_t psn, uint64_t place, uint32_t length)
 {
@@ -86,6 +87,17 @@ static void make_qps(unsigned int n)
 		}
 }
 
+static void make_shapes(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int length = (8 << i / 4 % 9) + i % 2;
+
+		request(ROCE_RC_WRITE_ONLY, 1 + 2 * i, KEY, i / 2 % 2 * 4092, length, bytes, length);
+		flush_as(2 + 2 * i, KEY, 8192, 8, DURABLE);
+		response(2 + 2 * i);
+	}
+}
+
 static void make_nvdimm(unsigned int n)
 {
 	static uint8_t full[MIB];
@@ -111,6 +123,7 @@ int main(int argc, char **argv)
 		{ "message", make_message, MTU },
 		{ "payload", make_payload, MIB },
 		{ "qps", make_qps, SMALL },
+		{ "shapes", make_shapes, 0 },
 		{ "nvdimm", make_nvdimm, MIB },
 	};
 	unsigned int n = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
@@ -123,5 +136,5 @@ int main(int argc, char **argv)
 		end();
 		return 0;
 	}
-	errx(1, "usage: crash-load FOLDER packets|message|payload|qps|nvdimm N");
+	errx(1, "usage: crash-load FOLDER packets|message|payload|qps|shapes|nvdimm N");
 }

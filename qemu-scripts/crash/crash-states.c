@@ -665,6 +665,7 @@ static void find_cuts(const struct run *run, const struct options *o, cut_list *
 struct failure {
 	size_t number;
 	uint64_t kind;		/* what the checker says, but for numbers */
+	uint64_t lost;		/* the request that is lost first, as far as causes differ by it */
 	struct state state;
 };
 
@@ -675,11 +676,12 @@ struct outcome {
 };
 
 struct results {
+	const struct history *history;
 	size_t checked, failed, crashed, slow;
 	LIST(struct outcome) bad;	/* all that fail, as their checkers end */
 	LIST(struct view) views;
 	struct { uint32_t *slot; size_t size; } view_of;	/* index into views, by hash, plus 1; or 0 */
-	LIST(struct failure) failures;	/* the first, and a few of each kind */
+	LIST(struct failure) failures;	/* the first, and a few of each kind and loss */
 };
 
 /* Of the text without the characters in @except */
@@ -696,6 +698,28 @@ static uint64_t kind_of(enum verdict verdict, const char *said)
 	return hash_text(verdict, said, "0123456789abcdefx");
 }
 
+/* A checker that says the same of all states leaves only what is lost to tell one mistake from another. */
+static uint64_t first_loss(const struct history *history, const struct state *state)
+{
+	const struct request *lost;
+	uint32_t first = NEVER;
+
+	for (size_t i = 0; i < state->held.n; i++) {
+		const struct stretch *s = &history->stretches.v[history_stretch_of(history, state->held.v[i].word)];
+		uint32_t next = state->held.v[i].position + 1, request;
+
+		if (next >= s->n)
+			continue;
+		request = history->updates.v[history->of_stretches[s->first + next]].request;
+		if (request < first && history->requests.v[request].packet->moment <= state->moment)
+			first = request;	/* NEVER is the largest number */
+	}
+	if (first == NEVER)
+		return 0;
+	lost = &history->requests.v[first];
+	return mix64((uint64_t)lost->rkey << 32 | lost->length) + lost->packet->opcode;
+}
+
 static void remove_failure(struct results *results, size_t i)
 {
 	free(results->failures.v[i].state.held.v);
@@ -707,8 +731,8 @@ static void remove_failure(struct results *results, size_t i)
 /* They come nearly in order; the result shall not depend on which checker is the quickest. */
 static void add_failure(struct results *results, size_t number, uint64_t kind, const struct state *state)
 {
-	struct failure failure = { .number = number, .kind = kind, .state.moment = state->moment,
-				   .state.hash = state->hash };
+	struct failure failure = { .number = number, .kind = kind, .lost = first_loss(results->history, state),
+				   .state.moment = state->moment, .state.hash = state->hash };
 	size_t i, alike = 0;
 
 	for (size_t h = 0; h < state->held.n; h++)
@@ -718,7 +742,7 @@ static void add_failure(struct results *results, size_t number, uint64_t kind, c
 		results->failures.v[i] = results->failures.v[i - 1];
 	results->failures.v[i] = failure;
 	for (i = 0; i < results->failures.n; i++) {
-		alike += results->failures.v[i].kind == kind;
+		alike += results->failures.v[i].kind == kind && results->failures.v[i].lost == failure.lost;
 		if (alike > ALIKE)
 			break;
 	}
@@ -1206,12 +1230,12 @@ static int lose(struct run *run, const struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct results results = { };
+	struct run run;
+	struct results results = { .history = &run.history };
 	struct coverage coverage;
 	struct checker *checker;
 	struct options o;
 	word_list unexplained;
-	struct run run;
 	FILE *kept = NULL;
 	int status;
 
@@ -1244,7 +1268,7 @@ int main(int argc, char **argv)
 	if (kept)
 		close_file(kept, o.kept);
 	checker_free(checker);
-	status = results.failed ? 1 : coverage.complete ? 0 : STATUS_NOT_JUDGED;
+	status = results.failed ? 1 : coverage.complete && !coverage.weak ? 0 : STATUS_NOT_JUDGED;
 	json_end(status);
 	return status;
 }

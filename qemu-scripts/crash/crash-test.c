@@ -854,6 +854,23 @@ TEST_F(run, ipv6_and_vlans_are_read)
 	EXPECT_STATES(3, 2, "1/");
 }
 
+/* A fragment, the first one: the port of UDP comes after its header. */
+TEST_F(run, a_packet_with_another_header_of_ipv6_is_an_error)
+{
+	const uint8_t frame[14 + 40 + 8 + 8] = {
+		0x52, 0x54, 0, 0, 0, 1, [12] = 0x86, 0xdd, 0x60, [14 + 6] = 44,
+		[14 + 40] = 17, [14 + 40 + 8 + 2] = ROCE_UDP_PORT >> 8, ROCE_UDP_PORT & 0xff,
+	};
+
+	write_word(1, 0, 1);
+	put32(net.pcap, 0);
+	put32(net.pcap, 0);
+	put32(net.pcap, sizeof(frame));
+	put32(net.pcap, sizeof(frame));
+	fwrite(frame, sizeof(frame), 1, net.pcap);
+	EXPECT_ERROR("frame 2: a RoCE packet with an extension header of IPv6, which crash-states does not read");
+}
+
 static void add_to_memory(const char *line);
 
 /* What the lab writes of a SEND that came as packet @psn: see memory.c. */

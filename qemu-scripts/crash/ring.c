@@ -22,7 +22,7 @@
 const char *const ring_modes[] = {
 	"right", "one-by-one", "loss", "daemon", NULL,
 	"no-flush", "no-flush-once", "short-once", "write-tail", "fetch-add-tail", "flush-first", "early-tail",
-	"other-qp-tail", "global", "few-slots", "heartbeat", "read", "read-unwaited",
+	"other-qp-tail", "global", "few-slots", "heartbeat", "two-mistakes", "read", "read-unwaited",
 	"daemon-no-clwb-once", "daemon-no-fence", "daemon-late-fence", NULL
 };
 
@@ -153,7 +153,7 @@ static void append(unsigned int n)
 	if (!is("early-tail") || n % 2 || n == 1)
 		store_record(n);
 	if (!is("no-flush") && !is_once("no-flush-once", n) && !is_once("heartbeat", n) &&
-	    !is("flush-first"))
+	    !is_once("two-mistakes", n) && !is("flush-first"))
 		flush_record(n);
 	if (is("read"))
 		answer_record(n);
@@ -161,8 +161,12 @@ static void append(unsigned int n)
 	if (is("early-tail") && n % 2 && n < ring.records)
 		store_record(n + 1);
 	use_tail_qp(is("other-qp-tail"));
+	/* Besides the record without a FLUSH, a FLUSH that comes before what it is for. */
+	if (is("two-mistakes") && n == (ring.records + 3) / 4)
+		flush_tail(n);
 	store_tail(n + (is("early-tail") && n % 2 && n < ring.records));
-	flush_tail(n);
+	if (!is("two-mistakes") || n != (ring.records + 3) / 4)
+		flush_tail(n);
 	use_tail_qp(false);
 }
 

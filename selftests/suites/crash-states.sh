@@ -435,6 +435,39 @@ ring_culprit() {
 	[[ $said == *$3* ]] || fail "$1, $2 records: it does not say: $3"
 }
 
+# Not every shape was looked at.
+nothing_is_passed_by_a_few_cuts() {
+	rm -rf "$work/ring"
+	mkdir "$work/ring"
+	"$root/build/crash/crash-load" "$work/ring" shapes 300
+	crash_states 4 "$work/ring" -- true
+	says "coverage: weak: run fewer records, make them equal, or raise --states"
+	ktap 4 "$work/ring" -- true
+	[[ $results == *"not ok 2 coverage is complete, at a few cuts only"* ]] || fail "$results"
+}
+
+# As other tools write it, cut off or not; but not what has no end.
+a_capture_of_another_format_is_read() {
+	make_ring no-flush-once 60
+	tshark -r "$work/ring/server.pcap" -F pcapng -w "$work/ng" 2>/dev/null
+	mv "$work/ng" "$work/ring/server.pcap"
+	crash_states 1 "$work/ring" -- "$ring"
+	truncate -s -10 "$work/ring/server.pcap"
+	crash_states 1 "$work/ring" -- "$ring"
+	rm "$work/ring/server.pmem0.start"
+	mkfifo "$work/ring/server.pmem0.start"
+	crash_states 2 "$work/ring" -- "$ring"
+	says "server.pmem0.start is no regular file"
+}
+
+# A checker that says nothing leaves only what is lost to tell them apart.
+two_mistakes_are_both_reported() {
+	make_ring two-mistakes 60
+	crash_states 1 --seed "$seed" "$work/ring" -- sh -c "$ring >/dev/null || { echo no; exit 1; }"
+	says "No persistent FLUSH of its QP that covers it follows"
+	says "ATOMIC WRITE psn 60 (0x0 to 0x8) is lost"
+}
+
 # crash-test tries shorter runs, too.
 the_length_of_a_run_hides_no_mistake() {
 	echo "# SEED=$seed"
@@ -955,6 +988,9 @@ cases=(
 	the_engine_follows_captures_made_by_hand
 	crash_test_runs_the_cases_that_are_named
 	the_length_of_a_run_hides_no_mistake
+	nothing_is_passed_by_a_few_cuts
+	a_capture_of_another_format_is_read
+	two_mistakes_are_both_reported
 	a_limit_gives_no_pass
 	a_run_that_failed_is_noted
 	a_checker_that_accepts_nothing_stored_is_noted
