@@ -612,6 +612,29 @@ the_benchmark_is_followed() {
 	says "held at the end what these requests explain"
 }
 
+# Today's appliances flush by READ, method b: right where a READ flushes, and wrong by the specification.
+an_append_by_read_is_right_on_servers_of_today() {
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-bench --server-pmem 64M \
+		--server 'exec bench-target $RXE_ADDR /dev/dax0.0 >/dev/null' \
+		--client "bench-client --methods b --rounds 2 --batch 4 --sizes 64 \$RXE_PEER_ADDR" >"$work/log" || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	# The record that the pointer names is whole: it has the words of bench_word().
+	cat >"$work/checker" <<-'END'
+		#!/usr/bin/env python3
+		import os, struct, sys
+		image = open(os.environ["IMAGE"], "rb").read(4096 + 4 * 64)
+		pointer, = struct.unpack_from("<Q", image, 0)
+		records = [struct.unpack_from("<8Q", image, 4096 + 64 * slot) for slot in range(4)]
+		want = tuple(pointer + 1 << 32 | word for word in range(8))
+		if pointer and want not in records:
+		    sys.exit("record %d is not there" % pointer)
+	END
+	chmod +x "$work/checker"
+	crash_states 0 --model adr-read --states 300 --seed "$seed" "$run" -- "$work/checker"
+	crash_states 1 --states 300 --seed "$seed" "$run" -- "$work/checker"
+	says "is not there"
+}
+
 # Some of it behind the target's card: its capture has these packets, and the driver has not.
 a_lossy_link_is_followed() {
 	local netem="tc qdisc add dev eth0 root netem delay 1ms loss 3% duplicate 3% reorder 10%"
@@ -1043,6 +1066,7 @@ long_cases=(
 	a_checksum_makes_up_for_a_flush
 	an_unmodified_program_is_followed
 	the_benchmark_is_followed
+	an_append_by_read_is_right_on_servers_of_today
 	the_targets_own_stores_are_told_apart
 	a_daemon_that_writes_back_and_waits_is_consistent
 	a_daemon_that_forgets_clwb_is_found
