@@ -7,8 +7,9 @@
 #
 # No side is told what the other one is.
 #
-# STOCK_KERNEL=IMAGE: another kernel, its modules beside it as for rxe-vm --kernel.  STOCK_ICRC=conforming: it computes
-# the ICRC of FLUSH as the standard says; Linux 6.2 to 7.3 does not.
+# STOCK_KERNEL=IMAGE: another kernel, its modules beside it as for rxe-vm --kernel.  STOCK_ICRC: how it computes the ICRC of
+# FLUSH: legacy, as Linux 6.2 to 7.3 (default); conforming, as the standard says; or both: it sends the one of Linux, and
+# takes either, as 6.12 with the fixes.
 
 set -euo pipefail
 
@@ -19,11 +20,17 @@ operations=$((${LONG:-0} ? 20000 : 2000))
 # 2 s: the link loses nothing, and what Linux 6.2 to 7.3 sends again is wrong.
 ack_timeout=19
 
-stock_icrc=${STOCK_ICRC:-legacy}
+# The ICRC of each side's FLUSHes once they are understood
+case ${STOCK_ICRC:-legacy} in
+legacy) theirs=legacy ours=legacy ;;
+conforming) theirs=conforming ours=conforming ;;
+both) theirs=legacy ours=conforming ;;
+esac
+! sends_legacy_icrc || ours=legacy
 declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
 
 prepare() {
-	[[ $stock_icrc == legacy || $stock_icrc == conforming ]] || wrong_usage "STOCK_ICRC=$stock_icrc: say legacy or conforming"
+	[[ -n ${theirs-} ]] || wrong_usage "STOCK_ICRC=$STOCK_ICRC: say legacy, conforming or both"
 }
 
 # between CLIENT-KERNEL CLIENT-RDMA-CORE SERVER-KERNEL SERVER-RDMA-CORE, "our" or "stock" each: sets sides[],
@@ -91,7 +98,7 @@ count_flushes() {
 }
 
 # A FLUSH with nothing after it: a time-out tells that the peer does not understand it, on 7.3 the second one.  Then
-# the QP knows.
+# the QP knows.  6.12 has only the one of Linux.
 the_first_flush_takes_one_time_out_more() {
 	local first answer
 	local -i conforming legacy tries=2
@@ -104,10 +111,13 @@ the_first_flush_takes_one_time_out_more() {
 	first=$(awk '$2 == 28 { print $1; exit }' "$work/flushes")
 	answer=$(awk '$2 == 16 { print $1; exit }' "$work/flushes")
 	echo "# the first FLUSH was answered after $(awk "BEGIN { print $answer - $first }") s"
-	case $stock_icrc in
-	conforming) ((conforming == 1 && !legacy)) || fail "the peer wants it conforming" ;;
-	*) ((conforming == tries && legacy >= 1)) || fail "the peer wants it as Linux 6.2 to 7.3 has it" ;;
-	esac
+	if sends_legacy_icrc; then
+		((!conforming && legacy == 1)) || fail "this driver sends it as Linux 6.2 to 7.3, once"
+	elif [[ $ours == conforming ]]; then
+		((conforming == 1 && !legacy)) || fail "the peer takes it conforming"
+	else
+		((conforming == tries && legacy >= 1)) || fail "the peer wants it as Linux 6.2 to 7.3 has it"
+	fi
 }
 
 # With requests behind it, whose NAK says that it is missing, it takes no time-out: a time-out of 2 s and 2000
@@ -118,7 +128,7 @@ few_flushes_to_a_stock_target_are_sent_twice() {
 	RXE_OUT=$work pair --kill-server --server 'exec mixed-ops target $RXE_ADDR /dev/dax0.0' \
 		--client "ACK_TIMEOUT=$ack_timeout mixed-ops initiator \$RXE_PEER_ADDR $operations $seed $work/model"
 	count_flushes "$work/latest/client.pcap"
-	((conforming + legacy && ${!stock_icrc} >= (conforming + legacy) * 9 / 10))
+	((conforming + legacy && ${!ours} >= (conforming + legacy) * 9 / 10))
 }
 
 ##############################################################################
@@ -129,7 +139,7 @@ stock_flush_and_atomic_write_at_our_target() {
 	between stock stock our our
 	RXE_OUT=$work verbs_api --no-post-send
 	count_flushes "$work/latest/server.pcap"
-	((${!stock_icrc} && ${!stock_icrc} == conforming + legacy)) || fail "the peer does not send what STOCK_ICRC says"
+	((${!theirs} && ${!theirs} == conforming + legacy)) || fail "the peer does not send what STOCK_ICRC says"
 }
 
 all_stock_operations_mixed_at_our_target() {
