@@ -272,7 +272,8 @@ reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE
 
 .PHONY: ulps
 ulps: rdma-core ## test NVMe, NFS and SRP over RDMA with BASE=v6.12 or v7.3 of Debian and the module of `dkms` (TARGET_RXE=stock INITIATOR_RXE=stock: its own)
-	@selftests/run-tests ulps
+	@EXPECTED='selftests/expected$(if $(filter stock,$(TARGET_RXE) $(INITIATOR_RXE)), selftests/suites/data/ulps.stock)' \
+		selftests/run-tests ulps
 
 .PHONY: interop stock-rdma-core
 interop: kernel rdma-core stock-rdma-core selftests ## test with a stock kernel (Debian's 6.12, or STOCK_KERNEL=) and a stock rdma-core
