@@ -1564,7 +1564,28 @@ static bool take_all(void *arg, struct model *at, const struct state *state, siz
 	return true;
 }
 
-/* No two WRITEs are alike, so a cut that is looked at says nothing of another one. */
+TEST_F(run, sizes_alone_do_not_make_a_coverage_weak)
+{
+	struct sample_options options = { .states = 0, .limit = SIZE_MAX, .seed = 1 };
+	struct coverage coverage;
+	unsigned int cuts[120];
+
+	for (unsigned int i = 0; i < 120; i++) {
+		write_bytes(i + 1, KEY, i / 2 % 2 ? 4092 : 0, (8 << i / 4 % 9) + i % 2, i + 1);
+		cuts[i] = i + 1;
+	}
+	load("spec");
+	sample(&model, cuts, 120, &options, take_all, NULL, &coverage);
+	EXPECT_EQ(true, coverage.any_size);
+	EXPECT_EQ(1, coverage.shapes);
+	EXPECT_LT(60, coverage.looked_at);
+	EXPECT_EQ(false, coverage.weak);
+}
+
+/*
+ * No two WRITEs are alike, not even by the FLUSHes before them, of which none is answered.  So a cut that is looked at
+ * says nothing of another one.
+ */
 TEST_F(run, too_many_shapes_give_a_weak_coverage)
 {
 	struct sample_options options = { .states = 0, .limit = SIZE_MAX, .seed = 1 };
@@ -1577,8 +1598,9 @@ TEST_F(run, too_many_shapes_give_a_weak_coverage)
 	for (unsigned int i = 0; i < 80; i++) {
 		unsigned int length = (8 << i / 4 % 9) + i % 2;	/* 8 to 2048 bytes, and one more */
 
-		write_bytes(i + 1, KEY, i / 2 % 2 ? 4092 : 0, length, i + 1);
-		cuts[n++] = i + 1;
+		write_bytes(2 * i + 1, KEY, i / 2 % 2 ? 4092 : 0, length, i + 1);
+		flush_as(2 * i + 2, KEY, 8192, 8, DURABLE);
+		cuts[n++] = 2 * i + 1;
 	}
 	load("spec");
 	sample(&model, cuts, n, &options, take_all, NULL, &coverage);

@@ -6,8 +6,10 @@
 #include "sample.h"
 
 #define UNITS		16u	/* requests in flight that are told apart: the newest */
-#define LENGTHS		6	/* a shape is made of 16, 8, 4, 2, 1 or 0 of them */
+#define LENGTHS		7	/* a shape is made of 16, 8, 4, 2, 1, 1 without its size, or 0 of them */
+#define ANY_SIZE	5	/* of these */
 #define MAX_SHAPES	32
+#define MAX_OF_ANY_SIZE	64
 #define BY_CHANCE	2	/* cuts of a shape, besides its first and its last */
 #define BY_CHANCE_ALONE	32	/* the same, if the cuts have too many shapes to tell them apart */
 #define LINE		64	/* bytes of a cache line */
@@ -223,7 +225,15 @@ static uint64_t hash_of_message(const struct model *model, const struct message 
 	return mix64(hash ^ hash_of_packet(model, message->last));
 }
 
-/* shape[0] is made of UNITS messages, each next one of half as many, and the last one of none. */
+/* Only what it is, and which FLUSHes it has to do with: one that lacks its FLUSH is not like the others. */
+static uint64_t hash_of_any_size(const struct model *model, const struct message *message, const struct outline *seen)
+{
+	uint64_t hash = mix64(seen->opcode ^ hash_of_packet(model, message->first));
+
+	return mix64(hash ^ hash_of_packet(model, message->last));
+}
+
+/* shape[0] is made of UNITS messages, each next one of half as many, and the last ones of one or none. */
 static void find_shape(const struct model *model, struct cut *cut)
 {
 	struct outline seen[UNITS];
@@ -232,11 +242,13 @@ static void find_shape(const struct model *model, struct cut *cut)
 	unsigned int n = 0;
 
 	find_messages(model, &messages);
-	cut->shape[LENGTHS - 1] = 0;
-	for (int length = LENGTHS - 2; length >= 0; length--) {
+	cut->shape[LENGTHS - 1] = cut->shape[ANY_SIZE] = 0;
+	for (int length = ANY_SIZE - 1; length >= 0; length--) {
 		for (; n < UNITS >> length && n < messages.n; n++) {
 			seen[n] = outline_of(model, &messages.v[n]);
 			hash = mix64(hash + hash_of_message(model, &messages.v[n], seen, n));
+			if (!n)
+				cut->shape[ANY_SIZE] = hash_of_any_size(model, &messages.v[0], seen);
 		}
 		cut->shape[length] = mix64(hash + (n < messages.n || messages.older));
 	}
@@ -268,9 +280,11 @@ static int choose_length(struct sampling *s)
 {
 	int length = 0;
 
-	while ((s->coverage->shapes = count_shapes(s->cuts, s->coverage->cuts, length)) > MAX_SHAPES)
+	while ((s->coverage->shapes = count_shapes(s->cuts, s->coverage->cuts, length)) >
+	       (length == ANY_SIZE ? MAX_OF_ANY_SIZE : MAX_SHAPES))
 		length++;
-	s->coverage->alike = length == LENGTHS - 1 ? 0 : UNITS >> length;
+	s->coverage->any_size = length == ANY_SIZE;
+	s->coverage->alike = length == LENGTHS - 1 ? 0 : length == ANY_SIZE ? 1 : UNITS >> length;
 	return length;
 }
 
@@ -299,6 +313,9 @@ static void choose_cuts(struct sampling *s)
 	}
 	length = choose_length(s);
 	by_chance = s->coverage->alike ? BY_CHANCE : BY_CHANCE_ALONE;
+	/* A few shapes of any size leave room for more of their sizes. */
+	if (s->coverage->any_size)
+		by_chance = BY_CHANCE * MAX_SHAPES / s->coverage->shapes;
 	qsort_r(order, n, sizeof(*order), by_shape_and_order, &length);
 	for (from = 0; from < n; from = to) {
 		first = last = order[from];
@@ -672,7 +689,8 @@ void coverage_print(const struct coverage *c, FILE *file)
 {
 	fprintf(file, "coverage: %zu shape%s of %zu cuts (", c->shapes, c->shapes == 1 ? "" : "s", c->cuts);
 	if (c->alike)
-		fprintf(file, "by the newest %zu request%s in flight", c->alike, c->alike == 1 ? "" : "s");
+		fprintf(file, "by the newest %zu request%s in flight%s", c->alike, c->alike == 1 ? "" : "s",
+			c->any_size ? ", of any size" : "");
 	else
 		fprintf(file, "too many to tell apart");
 	fprintf(file, "), %zu cuts looked at\n", c->looked_at);
@@ -681,7 +699,7 @@ void coverage_print(const struct coverage *c, FILE *file)
 		return;
 	}
 	if (c->weak)
-		fprintf(file, "coverage: weak: run fewer records, make them equal, or raise --states\n");
+		fprintf(file, "coverage: weak: run fewer records, let fewer FLUSHes wait for their answers, or raise --states\n");
 	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight%s, lost and left%s\n",
 		!c->complete ? "NOT COMPLETE" : c->weak ? "complete at these cuts only" : "complete",
 		c->targets > 1 ? ", and all those of each set of targets" : "",

@@ -46,6 +46,7 @@ struct coverage {
 	size_t cuts;		/* of the run */
 	size_t shapes;
 	size_t alike;		/* so many requests make the shape of a cut */
+	bool any_size;		/* not their sizes and places, but what they are, and their FLUSHes */
 	size_t looked_at;	/* cuts that have the complete part */
 	bool older;		/* some of them have more requests in flight than are told apart */
 	bool weak;		/* cuts that are not looked at may have other shapes */

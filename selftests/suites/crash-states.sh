@@ -441,7 +441,7 @@ nothing_is_passed_by_a_few_cuts() {
 	mkdir "$work/ring"
 	"$root/build/crash/crash-load" "$work/ring" shapes 300
 	crash_states 4 "$work/ring" -- true
-	says "coverage: weak: run fewer records, make them equal, or raise --states"
+	says "coverage: weak: run fewer records, let fewer FLUSHes wait for their answers, or raise --states"
 	ktap 4 "$work/ring" -- true
 	[[ $results == *"not ok 2 coverage is complete, at a few cuts only"* ]] || fail "$results"
 }
