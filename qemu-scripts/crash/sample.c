@@ -242,16 +242,15 @@ static void find_shape(const struct model *model, struct cut *cut)
 	unsigned int n = 0;
 
 	find_messages(model, &messages);
-	cut->shape[LENGTHS - 1] = cut->shape[ANY_SIZE] = 0;
+	cut->shape[LENGTHS - 1] = 0;
 	for (int length = ANY_SIZE - 1; length >= 0; length--) {
 		for (; n < UNITS >> length && n < messages.n; n++) {
 			seen[n] = outline_of(model, &messages.v[n]);
 			hash = mix64(hash + hash_of_message(model, &messages.v[n], seen, n));
-			if (!n)
-				cut->shape[ANY_SIZE] = hash_of_any_size(model, &messages.v[0], seen);
 		}
 		cut->shape[length] = mix64(hash + (n < messages.n || messages.older));
 	}
+	cut->shape[ANY_SIZE] = messages.n ? hash_of_any_size(model, &messages.v[0], seen) : 0;
 }
 
 static int by_number(const void *a, const void *b)
