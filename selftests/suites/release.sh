@@ -84,6 +84,7 @@ debian_13_runs_the_tarball() {
 	runs_the_tarball trixie
 	for base in "$root"/kernel/v*; do
 		base=${base##*/}
+		[[ $base != v6.1 ]] || continue		# the demo above
 		inside "cd '/root/a folder'/rxe-mpe-* && BASE=$base qemu-scripts/rxe-vm demo" >"$work/said" 2>&1 || { cat "$work/said"; fail "$base"; }
 		demo_succeeded
 	done
