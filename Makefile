@@ -2,7 +2,7 @@
 # Everything starts here.  The text after a target's `##` is its help; the work is done in scripts/.
 
 # Which base: a folder of kernel/, and one of rdma-core-provider/, iproute2/, perftest/ and wireshark/.  DEBUG: a debug
-# kernel, 1 or kcsan.
+# kernel, 1 or kcsan.  ULPS=1: a kernel with what uses rxe in the kernel, as modules.
 # RDMA_CORE=host: the host's libibverbs, of rdma-core 45 or newer, which demo and examples need only.
 BASE          ?= v6.1
 RDMA_CORE     ?= v56
@@ -35,10 +35,11 @@ include $(call base_mk,wireshark,WIRESHARK)
 KERNEL_SERIES := kernel/$(BASE)
 KERNEL_TREE   := build/$(BASE)/src
 DEBUG_CONFIG  := $(patsubst 1,debug,$(filter-out 0,$(DEBUG)))
-KERNEL_OUT    := build/$(BASE)$(DEBUG_CONFIG:%=-%)
+ULPS_CONFIG   := $(patsubst 1,ulps,$(filter-out 0,$(ULPS)))
+KERNEL_OUT    := build/$(BASE)$(ULPS_CONFIG:%=-%)$(DEBUG_CONFIG:%=-%)
 # What is common to all bases, and what a base has of its own.
 fragments      = $(foreach c,$(1),kernel/config/$(c).config $(wildcard kernel/$(BASE)/$(c).config))
-KERNEL_CONFIG := $(call fragments,guest kernel $(DEBUG_CONFIG))
+KERNEL_CONFIG := $(call fragments,guest kernel $(ULPS_CONFIG) $(DEBUG_CONFIG))
 RDMA_SERIES   := rdma-core-provider/$(RDMA_CORE)
 # The default series has the short name, as qemu-scripts/rdma-core-folder.sh has it.
 RDMA_VARIANT  := $(patsubst %,-%,$(filter-out v56,$(RDMA_CORE)))
@@ -271,7 +272,7 @@ reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE
 	@selftests/run-reproducers $(TOPICS)
 
 .PHONY: ulps
-ulps: rdma-core ## test NVMe, NFS and SRP over RDMA with BASE=v6.12 or v7.3 of Debian and the module of `dkms` (TARGET_RXE=stock INITIATOR_RXE=stock: its own)
+ulps: rdma-core ## test NVMe, NFS and block devices over RDMA (TARGET_RXE=, INITIATOR_RXE=: stock, fixed by the module of `dkms`, or series)
 	@EXPECTED='selftests/expected$(if $(filter stock,$(TARGET_RXE) $(INITIATOR_RXE)), selftests/suites/data/ulps.stock)' \
 		selftests/run-tests ulps
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What uses rxe in the kernel, between two guests with Debian's kernel of BASE: NVMe, NFS and SRP over RDMA.  Data is
-# verified while connections are made, lost and ended, the link fails, and the target loses its power.
+# What uses rxe in the kernel, between two guests: NVMe, NFS, SRP and RNBD over RDMA.  Data is verified while connections
+# are made, lost and ended, the link fails, and the target loses its power.
 #
-# TARGET_RXE, INITIATOR_RXE: rdma_rxe of this side: `fixed`, which the package of `make dkms` builds (default), or
-# `stock`, Debian's own.
+# TARGET_RXE, INITIATOR_RXE: which kernel and rdma_rxe of BASE this side has:
+#   stock   Debian's
+#   fixed   Debian's kernel with the rdma_rxe that the package of `make dkms` builds (default; not of v6.1)
+#   series  the whole series, also what it changes outside rdma_rxe: `make kernel ULPS=1`, with DEBUG its debug kernel
+#           (default of v6.1)
 #
 # `make deps-ulps` installs what it needs.
 
@@ -14,20 +17,34 @@ set -euo pipefail
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-target=${TARGET_RXE:-fixed} initiator=${INITIATOR_RXE:-fixed}
+base=${BASE:-v6.1}
+default=fixed
+[[ $base != v6.1 ]] || default=series
+target=${TARGET_RXE:-$default} initiator=${INITIATOR_RXE:-$default}
+
+# check_side DRIVER
+check_side() {
+	case $base-$1 in
+	v6.1-fixed) wrong_usage "BASE=v6.1 has no package of \`make dkms\`: say stock or series for TARGET_RXE and INITIATOR_RXE" ;;
+	*-stock | *-fixed | *-series) ;;
+	*) wrong_usage "TARGET_RXE, INITIATOR_RXE: '$1': say stock, fixed or series" ;;
+	esac
+}
 
 # kernel_with DRIVER: the path of the image
 kernel_with() {
 	case $1 in
-	stock) "$root/scripts/stock-kernel" "${BASE#v}" ;;
-	fixed) "$root/scripts/dkms-kernel" "$BASE" ;;
-	*) wrong_usage "TARGET_RXE, INITIATOR_RXE: '$1': say stock or fixed" ;;
+	stock) "$root/scripts/stock-kernel" "${base#v}" ;;
+	fixed) "$root/scripts/dkms-kernel" "$base" ;;
+	series) make -s -C "$root" kernel "BASE=$base" ULPS=1 >&2 && echo "$root/build/$base-ulps$variant/bzImage" ;;
 	esac
 }
 
 prepare() {
-	[[ ${BASE:-v6.1} != v6.1 ]] ||
-		wrong_usage "the fixes of BASE=v6.1 are no module by themselves: say BASE=v6.12 or BASE=v7.3"
+	check_side "$target"
+	check_side "$initiator"
+	[[ -z $variant || $target$initiator == *series* ]] ||
+		wrong_usage "DEBUG=$DEBUG is for our own kernel: say series for TARGET_RXE or INITIATOR_RXE"
 	[[ -z ${ULPS_KERNELS-} ]] || return 0
 	"$root/scripts/deps" check ulps
 	target_kernel=$(kernel_with "$target")
@@ -50,6 +67,7 @@ between() {
 nvme() { between nvme "$@"; }
 nfs() { between nfs "$@"; }
 srp() { between srp "$@"; }
+rnbd() { between rnbd "$@"; }
 
 # The namespace is an NVDIMM, which keeps what the target had when its power was cut.  It is not blank, or rxe-vm would
 # make device DAX of it.
@@ -65,5 +83,7 @@ cases=(
 	nfs
 	srp
 )
+# Debian's kernels have no RNBD.
+[[ $target$initiator != seriesseries ]] || cases+=(rnbd)
 
 run_suite 1 "$@"

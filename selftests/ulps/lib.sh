@@ -7,7 +7,8 @@
 #	PROTOCOL-target SHARE DRIVER
 #	PROTOCOL-initiator SHARE DRIVER [PATTERN...]	prints KTAP: a result for each of scenarios=(), or those that match
 #
-# SHARE is a folder of the host that both have.  DRIVER is what rdma_rxe has to be: stock, or fixed by the package.
+# SHARE is a folder of the host that both have.  DRIVER is what rdma_rxe has to be: stock, fixed by the package, or of
+# a kernel with the series.
 # A scenario is a function, which runs in a process of its own with `set -e`.
 
 share=$1 driver=$2
@@ -25,6 +26,7 @@ mount_configfs() {
 # A module that is not of this kernel's package taints the kernel.
 check_driver() {
 	local is=stock
+	[[ $(uname -r) != *-rxe-mpe ]] || is=series
 	[[ $(</sys/module/rdma_rxe/taint) != *O* ]] || is=fixed
 	[[ $is == "$driver" ]] || die "rdma_rxe is the $is one, not the $driver one"
 	echo "# ${0##*/}: Linux $(uname -r), $driver rdma_rxe"
@@ -64,6 +66,13 @@ answer_questions() {
 	done
 }
 
+# sum_of FILE MIB: of its first MiB, as they are in memory
+sum_of() {
+	local direct=()
+	[[ ! -b $1 ]] || direct=(iflag=direct)
+	dd if="$1" bs=1M count="$2" "${direct[@]}" status=none | sha256sum
+}
+
 # The target may be ready for rxe-vm, which sees it listen, before it answers.
 await_target() { until [[ -e $share/ready ]]; do sleep 0.2; done; }
 
@@ -89,6 +98,17 @@ count_bytes() {
 	flock "$lock"
 	echo $(($(<"$tally/bytes") + $1)) >"$tally/bytes"
 	exec {lock}>&-
+}
+
+# same_at_both_ends DEVICE BACKING: random bytes that this end writes are in the target's memory, and can be read again.
+same_at_both_ends() {
+	local sum
+	head -c 8M /dev/urandom >"$tally/random"
+	sum=$(sha256sum <"$tally/random")
+	dd if="$tally/random" of="$1" bs=128k oflag=direct status=none
+	same "read again" "$(dd if="$1" bs=64k count=128 iflag=direct status=none | sha256sum)" "$sum"
+	same "at the target" "$(ask sum "$2" 8)" "$sum"
+	count_bytes $((8 << 20))
 }
 
 # start_load FILE [OPTION...]: verify again and again until finish_load, which fails if one failed.
