@@ -31,6 +31,8 @@ build_other() {
 		fragments+=("kernel/config/$c.config")
 		[[ ! -e kernel/$base/$c.config ]] || fragments+=("kernel/$base/$c.config")
 	done
+	# before the patch that adds it
+	grep -q RDMA_RXE_KUNIT_TEST "$tree/drivers/infiniband/sw/rxe/Kconfig" || fragments+=(kernel/config/base.config)
 	scripts/build-kernel "$tree" "build/$BASE$variant" "${fragments[@]}" >"$2" || die "it does not build: $2"
 }
 

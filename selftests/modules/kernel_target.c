@@ -21,7 +21,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 
-#define DEVICE		"rxe0"
+#define NETDEV		"eth0"
 #define PORT		1
 #define QUEUE		16
 #define MAX_SGES	4
@@ -282,15 +282,20 @@ static void close_target(void)
 
 static int __init kernel_target_init(void)
 {
+	struct net_device *netdev;
 	int err;
 
 	if (!size || !pfn_valid(PHYS_PFN(start)) || !pfn_valid(PHYS_PFN(start + size - 1))) {
 		pr_err("kernel_target: start= and size= must say where the memory is\n");
 		return -EINVAL;
 	}
-	device = ib_device_get_by_name(DEVICE, RDMA_DRIVER_RXE);
+	netdev = dev_get_by_name(&init_net, NETDEV);
+	if (netdev) {
+		device = ib_device_get_by_netdev(netdev, RDMA_DRIVER_RXE);
+		dev_put(netdev);
+	}
 	if (!device) {
-		pr_err("kernel_target: there is no device " DEVICE "\n");
+		pr_err("kernel_target: there is no rxe on " NETDEV "\n");
 		return -ENODEV;
 	}
 	init_completion(&completed);

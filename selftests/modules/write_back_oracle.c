@@ -50,6 +50,7 @@
 #include <linux/netfilter_ipv6.h>
 #include <linux/percpu.h>
 #include <linux/udp.h>
+#include <linux/version.h>
 #include <linux/vmalloc.h>
 #include <net/ip.h>
 #include <rdma/ib_verbs.h>
@@ -345,18 +346,37 @@ static void on_arch_wb_cache_pmem(const struct pt_regs *regs)
 
 /* Which memory a key stands for */
 
+static void add_mapping(struct mapping mapping)
+{
+	unsigned long flags = take_lock();
+
+	mappings[next_mapping++ % MAPPINGS] = mapping;
+	release_lock(flags);
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define DAX_MMAP	"dax_mmap"
 static void on_dax_mmap(const struct pt_regs *regs)
 {
 	struct vm_area_struct *vma = (void *)argument(regs, 1);
-	unsigned long flags;
 
-	flags = take_lock();
-	mappings[next_mapping++ % MAPPINGS] = (struct mapping){
+	add_mapping((struct mapping){
 		.mm = vma->vm_mm, .from = vma->vm_start, .to = vma->vm_end,
 		.offset = vma->vm_pgoff << PAGE_SHIFT,
-	};
-	release_lock(flags);
+	});
 }
+#else
+#define DAX_MMAP	"dax_mmap_prepare"
+static void on_dax_mmap(const struct pt_regs *regs)
+{
+	struct vm_area_desc *desc = (void *)argument(regs, 0);
+
+	add_mapping((struct mapping){
+		.mm = (struct mm_struct *)desc->mm, .from = desc->start, .to = desc->end,
+		.offset = desc->pgoff << PAGE_SHIFT,
+	});
+}
+#endif
 
 static void add_key(struct key key)
 {
@@ -572,7 +592,7 @@ static struct watch {
 } watches[] = {
 	{ "__memcpy_flushcache", on_memcpy_flushcache },
 	{ "arch_wb_cache_pmem", on_arch_wb_cache_pmem },
-	{ "dax_mmap", on_dax_mmap },
+	{ DAX_MMAP, on_dax_mmap },
 	{ "rdma_restrack_add", on_restrack_add },
 	{ "rxe_bind_mw", on_bind_mw },
 	{ "rxe_reg_fast_mr", on_reg_fast_mr },

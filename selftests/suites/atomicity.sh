@@ -79,6 +79,7 @@ words_in_READs_are_whole_under_ATOMIC_WRITE() { slowly read-words atomic-write $
 words_in_READs_are_whole_under_FETCH_ADD() { slowly read-words fetch-add $reads slow; }
 words_in_READs_are_whole_under_CMP_SWAP() { slowly read-words cmp-swap $reads slow; }
 words_in_READs_are_whole_under_a_local_writer() { slowly read-words cpu $reads slow; }
+words_in_two_packets_are_whole_under_ATOMIC_WRITE() { slowly read-words atomic-write $reads slow split; }
 a_word_torn_in_a_READ_is_noticed() { notices 'looks found a torn word' read-words halves; }
 
 rounds=$((${LONG:-0} ? 8000 : 500)) reads=$((${LONG:-0} ? 16 : 1))
@@ -91,6 +92,7 @@ cases=(
 	data_behind_their_word_are_noticed
 	words_in_READs_are_whole_under_ATOMIC_WRITE
 	words_in_READs_are_whole_under_a_local_writer
+	words_in_two_packets_are_whole_under_ATOMIC_WRITE
 	a_word_torn_in_a_READ_is_noticed
 )
 long_cases=(

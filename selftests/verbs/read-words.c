@@ -4,11 +4,12 @@
  * queue pair READs them: of any length, from any offset, within a packet and where one ends, at the end and the
  * start of a page, to an aligned place and to another.
  *
- *	read-words WRITER [ROUNDS [slow]]
+ *	read-words WRITER [ROUNDS [slow [split]]]
  *
  * WRITER changes the words: a queue pair, by atomic-write, fetch-add or cmp-swap; cpu, a thread that stores 8 bytes;
  * or halves, a thread that stores 4 and 4, which has to be noticed.  With `slow` the kernel module slow_words, which
  * must be loaded, makes the kernel wait at each access to the words, so that a word read in parts is noticed each time.
+ * Words that lie in two packets, because the READ starts at an odd place, are left out; with `split` all others are.
  *
  * All bytes of a word are the same, and change all at once; the bytes around the words never change.
  */
@@ -61,6 +62,7 @@ static __u8 local[ARENA] __attribute__((aligned(PAGE)));
 static __u64 found;		/* by an Atomic: of no interest */
 static atomic_bool stop;
 static atomic_uint generation;	/* of the words, which the writer makes last */
+static bool split;
 static unsigned int reads, looks, changes, torn;
 static __u64 last[WORDS];
 
@@ -216,11 +218,17 @@ static void *go_on_writing(void *arg)
 
 /* ---- The readers ---- */
 
+/* A word that is so far behind the start of a READ */
+static bool lies_in_two_packets(unsigned int offset)
+{
+	return offset % MTU > MTU - 8;
+}
+
 static void look_at(unsigned int i, unsigned int start, unsigned int len, const __u8 *got)
 {
 	__u64 value;
 
-	if (words[i] < start || words[i] + 8 > start + len)
+	if (words[i] < start || words[i] + 8 > start + len || lies_in_two_packets(words[i] - start) != split)
 		return;
 	memcpy(&value, got + (words[i] - start), sizeof(value));
 	looks++;
@@ -277,7 +285,7 @@ static void read_all(struct party *reader)
 	for (w = 0; w < WORDS; w++)
 		for (b = 0; b < sizeof(before) / sizeof(*before); b++)
 			for (l = 0; l < sizeof(lengths) / sizeof(*lengths); l++)
-				if (before[b] + 8 <= lengths[l])
+				if (before[b] + 8 <= lengths[l] && lies_in_two_packets(before[b]) == split)
 					read_once(reader, words[w] - before[b], lengths[l],
 						  local + PAGE + (reads % 2) * MISALIGNED);
 }
@@ -292,8 +300,9 @@ int main(int argc, char **argv)
 
 	for (i = 0; argc > 1 && i < n && strcmp(argv[1], writers[i].name); i++)
 		;
-	if (argc < 2 || i == n || rounds < 1 || (argc > 3 && !slow))
-		errx(2, "usage: read-words atomic-write|fetch-add|cmp-swap|cpu|halves [ROUNDS [slow]]");
+	split = argc > 4 && !strcmp(argv[4], "split");
+	if (argc < 2 || i == n || rounds < 1 || (argc > 3 && !slow) || (argc > 4 && !split))
+		errx(2, "usage: read-words atomic-write|fetch-add|cmp-swap|cpu|halves [ROUNDS [slow [split]]]");
 	for (n = 0; n < ARENA; n++)
 		arena[n] = pattern(n);
 	for (n = 0; n < WORDS; n++)
