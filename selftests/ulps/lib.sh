@@ -135,9 +135,9 @@ finish_load() {
 	return "$status"
 }
 
-# start_traffic FILE [OPTION...]: reads and writes, which are to fail; $load is the process
+# start_traffic FILE [OPTION...]: reads and writes, which are to fail; $load is the process, and all of it
 start_traffic() {
-	fio --filename="$1" "${@:2}" --ioengine=libaio --iodepth=16 --direct=1 --rw=randrw --bsrange=4k-128k \
+	fio --filename="$1" "${@:2}" --thread --ioengine=libaio --iodepth=16 --direct=1 --rw=randrw --bsrange=4k-128k \
 		--time_based --runtime=3600 --name=traffic >"$tally/traffic" 2>&1 &
 	load=$!
 }
