@@ -8,5 +8,5 @@ LINUX_FILE    := linux-source-7.3_7.3.*_all.deb
 LINUX_HAS     := drivers/infiniband/sw/rxe
 # What the git tree takes on disk.
 LINUX_MIB     := 3000
-# Stock kernels with which the module of `make dkms` has passed the suite ulps.
+# Stock kernels with which the module of `make dkms` has passed the suites ulps and conformance.
 DKMS_TESTED   :=
