@@ -31,7 +31,7 @@ build_other() {
 		fragments+=("kernel/config/$c.config")
 		[[ ! -e kernel/$base/$c.config ]] || fragments+=("kernel/$base/$c.config")
 	done
-	# before the patch that adds it
+	# Before the patch that adds the KUnit tests, the tree lacks what only the series has.
 	grep -q RDMA_RXE_KUNIT_TEST "$tree/drivers/infiniband/sw/rxe/Kconfig" || fragments+=(kernel/config/base.config)
 	scripts/build-kernel "$tree" "build/$BASE$variant" "${fragments[@]}" >"$2" || die "it does not build: $2"
 }
