@@ -356,7 +356,8 @@ void rxe_finish_qp(struct rxe_end *end, const struct rxe_qp_config *config, stru
 {
 	if (config->state < IBV_QPS_INIT)
 		to_init(config, qp->qp);
-	to_rtr(end, config, qp, PEER_ADDR);
+	if (config->state < IBV_QPS_RTR)
+		to_rtr(end, config, qp, PEER_ADDR);
 	to_rts(config, qp->qp);
 }
 

@@ -205,6 +205,19 @@ CASE(lost, fenced, "3 fence", "with a fence: sent again, it does not wait for it
 	expect_healing(_metadata, client, &rq, 1);
 }
 
+IMPATIENT_FIXTURE(lost_read, LONG_TIMEOUT)
+
+CASE(lost_read, fenced, "3 fence", "one READ with a fence: sent again, it does not wait for its own response")
+{
+	struct client *client = &self->client;
+	struct wr wr = wr_read();
+	struct packet rq;
+
+	wr.flags |= IBV_SEND_FENCE;
+	rq = post_and_expect(_metadata, client, wr);
+	expect_healing(_metadata, client, &rq, 1);
+}
+
 CASE(lost, behind_a_fence, "3 fence",
      "a SEND with a fence, sent again, does not wait for the response to the next")
 {

@@ -32,22 +32,83 @@ ROW(path_mtu, of_4096, "2 user API", "4096 bytes") { IBV_MTU_4096, true };
 ROW(path_mtu, of_8192, "2 user API", "6, which would be 8192 bytes") { IBV_MTU_4096 + 1, false };
 ROW(path_mtu, of_ones, "2 user API", "255") { 0xff, false };
 
+/*
+ * A SEND of 65520 bytes is one packet if the path MTU has no bound: 65536 bytes with BTH and ICRC.  A kernel that keeps
+ * the length of a packet in 16 bits takes it for 0.
+ */
+static void send_as_one_packet(struct rxe_qp *qp, const struct ibv_mr *mr, __u64 addr)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp->qp);
+	struct ibv_sge sge[4];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sge); i++)
+		sge[i] = (struct ibv_sge) { .addr = addr, .length = 65520 / ARRAY_SIZE(sge), .lkey = mr->lkey };
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	ibv_wr_set_sge_list(qpx, ARRAY_SIZE(sge), sge);
+	if (ibv_wr_complete(qpx))
+		errx(1, "a SEND of 65520 bytes can't be posted");
+}
+
 CASE(path_mtu, given, "2 user API",
      "RTR with it is EINVAL if there is no such MTU, and the QP stays in INIT")
 {
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct rig *rig = &self->rig;
+	int error;
 
 	config.state = IBV_QPS_INIT;
 	flow_reopen(rig, &config);
-	ASSERT_EQ(variant->taken ? 0 : EINVAL,
-		  rxe_try_path_mtu(&rig->end, &config, &rig->flow.qp, variant->mtu));
+	error = rxe_try_path_mtu(&rig->end, &config, &rig->flow.qp, variant->mtu);
+	if (!error && !variant->mtu) {
+		/* What that does on this kernel */
+		config.state = IBV_QPS_RTR;
+		rxe_finish_qp(&rig->end, &config, &rig->flow.qp);
+		send_as_one_packet(&rig->flow.qp, rig->open_mr, rig->start);
+	}
+	ASSERT_EQ(variant->taken ? 0 : EINVAL, error);
 	if (!variant->taken) {
 		ASSERT_EQ(IBV_QPS_INIT, rxe_qp_state(&rig->flow.qp));
 		rxe_finish_qp(&rig->end, &config, &rig->flow.qp);
 	}
 	served(_metadata, rig, write_only(rig));
 	served(_metadata, rig, read_only(rig));
+}
+
+/* ---- Responder resources ---- */
+
+FIXTURE(resources) {
+	struct rig rig;
+};
+
+FIXTURE_VARIANT(resources) {
+	unsigned int resources;
+};
+
+FIXTURE_TEARDOWN(resources)
+{
+	rig_close(_metadata, &self->rig);
+}
+
+FIXTURE_SETUP(resources)
+{
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
+ROW(resources, of_3, "5 max_dest_rd_atomic", "3, no power of two") { 3 };
+ROW(resources, of_128, "5 max_dest_rd_atomic", "128, the most that the device offers") { 128 };
+ROW(resources, of_129, "5 max_dest_rd_atomic", "129, which rounded up is 0 in 8 bits") { 129 };
+ROW(resources, of_255, "5 max_dest_rd_atomic", "255, the same") { 255 };
+
+CASE(resources, used, "5 max_dest_rd_atomic", "READ and WRITE are served")
+{
+	struct rig *rig = &self->rig;
+
+	flow_with_resources(rig, variant->resources);
+	served(_metadata, rig, read_only(rig));
+	served(_metadata, rig, write_only(rig));
 }
 
 /* ---- The state that the QP is said to be in ---- */
