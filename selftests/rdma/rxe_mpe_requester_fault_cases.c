@@ -207,7 +207,8 @@ CASE(lost, fenced, "3 fence", "with a fence: sent again, it does not wait for it
 
 IMPATIENT_FIXTURE(lost_read, LONG_TIMEOUT)
 
-CASE(lost_read, fenced, "3 fence", "one READ with a fence: sent again, it does not wait for its own response")
+CASE(lost_read, fenced, "3 fence",
+     "one READ with a fence: sent again, it does not wait for its own response")
 {
 	struct client *client = &self->client;
 	struct wr wr = wr_read();

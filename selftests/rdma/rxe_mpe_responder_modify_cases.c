@@ -33,8 +33,8 @@ ROW(path_mtu, of_8192, "2 user API", "6, which would be 8192 bytes") { IBV_MTU_4
 ROW(path_mtu, of_ones, "2 user API", "255") { 0xff, false };
 
 /*
- * A SEND of 65520 bytes is one packet if the path MTU has no bound: 65536 bytes with BTH and ICRC.  A kernel that keeps
- * the length of a packet in 16 bits takes it for 0.
+ * A SEND of 65520 bytes is one packet if the path MTU has no bound: 65536 bytes with BTH and ICRC.
+ * A kernel that keeps the length of a packet in 16 bits takes it for 0.
  */
 static void send_as_one_packet(struct rxe_qp *qp, const struct ibv_mr *mr, __u64 addr)
 {
@@ -43,7 +43,9 @@ static void send_as_one_packet(struct rxe_qp *qp, const struct ibv_mr *mr, __u64
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(sge); i++)
-		sge[i] = (struct ibv_sge) { .addr = addr, .length = 65520 / ARRAY_SIZE(sge), .lkey = mr->lkey };
+		sge[i] = (struct ibv_sge) {
+			.addr = addr, .length = 65520 / ARRAY_SIZE(sge), .lkey = mr->lkey,
+		};
 	ibv_wr_start(qpx);
 	qpx->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_send(qpx);
