@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A program without any rights does no harm to the kernel.  hostile-wqes writes what it likes to its send ring;
-# hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own.
+# hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own, and so has a device whose
+# host has IPv6 disabled.
 #
 #	--legacy-icrc	as for conformance.sh; hostile-wqes only
 #	--flushes-refused	as for hostile-wqes
@@ -22,15 +23,21 @@ option() {
 	wqes+=("$1")
 }
 
+vm_options=()
 # guest NAME PROGRAM ARG...
 guest() {
-	nested "$root/qemu-scripts/rxe-vm" run --name "$1" --timeout $((times * 600)) -- "$root/build/selftests/$2" "${@:3}"
+	nested "$root/qemu-scripts/rxe-vm" run --name "$1" --timeout $((times * 600)) "${vm_options[@]}" -- \
+		"$root/build/selftests/$2" "${@:3}"
 }
 
 wqes() { guest hostile-wqes "${wqes[@]}" "$@"; }
 # For each of its races 600 ms, with LONG=1 six seconds.
 qps() { guest hostile-qps hostile-qps --milliseconds $((times * 600)) "$@"; }
 on_demand() { guest hostile-wqes-on-demand "${wqes[@]}" --on-demand "$@"; }
+no_ipv6() {
+	vm_options=(--append ipv6.disable=1)
+	guest hostile-no-ipv6 hostile-qps "${@:-failing.datagrams_from_the_link_local_gid}"
+}
 
-cases=(wqes qps on_demand)
+cases=(wqes qps on_demand no_ipv6)
 run_suite 1 "$@"

@@ -20,6 +20,8 @@
  * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive or the network
  * has room for.
  *
+ * It sends a datagram from the link-local GID, which the device also has if IPv6 is disabled.
+ *
  *	hostile-qps [--milliseconds N] [PATTERN...]
  *
  *	--milliseconds	how long each case goes on, at least; 500 without it
@@ -1316,6 +1318,47 @@ TEST_F_TIMEOUT(failing, datagrams_are_still_received, PATIENCE)
 	leave_sqe(_metadata, &to);
 	send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, 0);
 	expect_wc(_metadata, rig, &to, IBV_WC_RECV, IBV_WC_SUCCESS);
+}
+
+/*
+ * If IPv6 is disabled, there is no route from this GID, and the datagram can't be sent.  It is to a multicast address,
+ * for which the kernel needs no route to make the AH.
+ */
+TEST_F_TIMEOUT(failing, datagrams_from_the_link_local_gid, PATIENCE)
+{
+	const bool ipv6 = !access("/proc/net/if_inet6", F_OK);
+	const __u8 link_local[8] = { 0xfe, 0x80 };
+	struct rig *rig = &self->rig;
+	struct ibv_ah_attr attr = {
+		.is_global = 1, .port_num = 1,
+		.grh = { .hop_limit = 64, .dgid.raw = { 0xff, 0x02, [15] = 1 } },
+	};
+	struct ibv_sge sge = { rig->start, 64, rig->mr->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { .remote_qpn = 0xffffff, .remote_qkey = RXE_QKEY },
+	}, *bad_wr;
+	union ibv_gid gid;
+	struct ibv_wc wc;
+	struct rxe_qp qp;
+
+	while (true) {
+		ASSERT_EQ(0, ibv_query_gid(rig->end.context, 1, attr.grh.sgid_index, &gid)) {
+			TH_LOG("the device has no link-local GID");
+		}
+		if (!memcmp(gid.raw, link_local, sizeof(link_local)))
+			break;
+		attr.grh.sgid_index++;
+	}
+	self->config.type = IBV_QPT_UD;
+	rxe_make_qp(&rig->end, &self->config, &qp);
+	wr.wr.ud.ah = ibv_create_ah(rig->end.pd, &attr);
+	ASSERT_NE(NULL, wr.wr.ud.ah);
+	ASSERT_EQ(0, ibv_post_send(qp.qp, &wr, &bad_wr));
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_EQ(ipv6, wc.status == IBV_WC_SUCCESS) {
+		TH_LOG("%s IPv6: %s", ipv6 ? "with" : "without", ibv_wc_status_str(wc.status));
+	}
 }
 
 /* The network refuses each packet of it: its path MTU is more than that of the link. */
