@@ -15,6 +15,7 @@ share=$1 driver=$2
 shift 2
 tally=$(mktemp -d)
 echo 0 >"$tally/bytes"
+echo 0 >"$tally/renewals"
 
 die() { echo "${0##*/}: $*" >&2; exit 1; }
 
@@ -35,15 +36,17 @@ check_driver() {
 ##############################################################################
 # The initiator asks the target for what only the target can do or see.
 
-# ask WORD ARG...: lets the target run on_WORD ARG..., and prints what that prints; fails as it does.
+# ask WORD ARG...: lets the target run on_WORD ARG..., and prints what that prints; fails as it does, or if it does not
+# answer in time.  The answer has the name of the question, so it is no late one to an earlier question.
 ask() {
+	local name=$EPOCHREALTIME
 	local -a answer
-	echo "$*" >"$share/question.new"
+	echo "$name $*" >"$share/question.new"
 	sync "$share/question.new"
 	mv "$share/question.new" "$share/question"
-	until [[ -e $share/answer ]]; do sleep 0.2; done
-	mapfile -t answer <"$share/answer"
-	rm "$share/answer"
+	within 60 test -e "$share/answer.$name" || return
+	mapfile -t answer <"$share/answer.$name"
+	rm "$share/answer.$name"
 	((${#answer[@]} < 2)) || printf '%s\n' "${answer[@]::${#answer[@]}-1}"
 	return "${answer[-1]}"
 }
@@ -59,19 +62,24 @@ answer_questions() {
 		read -ra words <"$share/question"
 		rm "$share/question"
 		status=0
-		"on_${words[0]}" "${words[@]:1}" >"$share/answer.new" || status=$?
+		"on_${words[1]}" "${words[@]:2}" >"$share/answer.new" || status=$?
 		echo "$status" >>"$share/answer.new"
 		sync "$share/answer.new"
-		mv "$share/answer.new" "$share/answer"
+		mv "$share/answer.new" "$share/answer.${words[0]}"
 	done
 }
+
+on_resources() { resources; }
 
 # sum_of FILE MIB: of its first MiB, as they are in memory
 sum_of() {
 	local direct=()
 	[[ ! -b $1 ]] || direct=(iflag=direct)
-	dd if="$1" bs=1M count="$2" "${direct[@]}" status=none | sha256sum
+	dd if="$1" bs=1M count="$2" "${direct[@]}" status=none | sum
 }
+
+# sum: of what it reads; prints nothing if that is nothing
+sum() { sha256sum | grep -v ^e3b0c44298fc1c149afbf4c8996fb924; }
 
 # The target may be ready for rxe-vm, which sees it listen, before it answers.
 await_target() { until [[ -e $share/ready ]]; do sleep 0.2; done; }
@@ -83,8 +91,8 @@ await_target() { until [[ -e $share/ready ]]; do sleep 0.2; done; }
 verify() {
 	local report
 	report=$(mktemp -p "$tally")
-	fio --output="$report" --output-format=json --filename="$1" --ioengine=libaio --iodepth=8 --direct=1 --rw=randwrite \
-		--verify=crc32c --verify_fatal=1 --do_verify=1 --randrepeat=0 "${@:2}" \
+	fio --output="$report" --output-format=json --filename="$1" --thread --ioengine=libaio --iodepth=8 --direct=1 \
+		--rw=randwrite --verify=crc32c --verify_fatal=1 --do_verify=1 --randrepeat=0 "${@:2}" \
 		--name=small --bs=4k --size=2m --name=medium --bs=16k --offset=4m --size=4m \
 		--name=large --bs=256k --offset=12m --size=8m ||
 		{ grep -v '^[{} ]' "$report"; return 1; }
@@ -104,9 +112,9 @@ count_bytes() {
 same_at_both_ends() {
 	local sum
 	head -c 8M /dev/urandom >"$tally/random"
-	sum=$(sha256sum <"$tally/random")
+	sum=$(sum <"$tally/random")
 	dd if="$tally/random" of="$1" bs=128k oflag=direct status=none
-	same "read again" "$(dd if="$1" bs=64k count=128 iflag=direct status=none | sha256sum)" "$sum"
+	same "read again" "$(dd if="$1" bs=64k count=128 iflag=direct status=none | sum)" "$sum"
 	same "at the target" "$(ask sum "$2" 8)" "$sum"
 	count_bytes $((8 << 20))
 }
@@ -114,72 +122,148 @@ same_at_both_ends() {
 # start_load FILE [OPTION...]: verify again and again until finish_load, which fails if one failed.
 start_load() {
 	rm -f "$tally/stop"
-	(
-		set -e
-		rounds=0
-		until [[ -e $tally/stop ]]; do
-			verify "$@"
-			rounds=$((rounds + 1))
-		done
-		echo "# the load was verified $rounds times"
-	) >"$tally/load" 2>&1 &
-	load=$!
-	sleep 3
+	in_background verify_until_stopped "$@"
+	await_load
+}
+
+verify_until_stopped() {
+	local -i rounds=0
+	set -e
+	until [[ -e $tally/stop ]]; do
+		verify "$@"
+		rounds+=1
+	done
+	echo "# the load was verified $rounds times"
 }
 
 finish_load() {
 	local status=0
 	touch "$tally/stop"
-	wait "$load" || status=$?
+	within 180 load_is_over || status=1
+	((status)) || wait "$load" || status=$?
 	cat "$tally/load"
 	return "$status"
 }
 
-# start_traffic FILE [OPTION...]: reads and writes, which are to fail; $load is the process, and all of it
+# start_traffic FILE [OPTION...]: reads and writes, which are to fail
 start_traffic() {
-	fio --filename="$1" "${@:2}" --thread --ioengine=libaio --iodepth=16 --direct=1 --rw=randrw --bsrange=4k-128k \
-		--time_based --runtime=3600 --name=traffic >"$tally/traffic" 2>&1 &
-	load=$!
+	in_background fio --filename="$1" "${@:2}" --thread --ioengine=libaio --iodepth=16 --direct=1 --rw=randrw \
+		--bsrange=4k-128k --time_based --runtime=3600 --name=traffic
+	await_load
 }
 
-# The peer sees a cable without a signal; this guest's device has no link.
+traffic_fails() {
+	within 60 load_is_over
+	fails wait "$load"
+}
+
+# in_background CMD...: sets load to the process, which has a process group, and writes to $tally/load.
+in_background() {
+	set -m
+	"$@" >"$tally/load" 2>&1 &
+	set +m
+	load=$!
+	echo "$load" >"$tally/pid"
+}
+
+# end_load: of a scenario that failed, with all of its processes
+end_load() { kill -9 -- "-$(<"$tally/pid")"; }
+
+load_is_over() { is_over "$load"; }
+is_over() { ! kill -0 "$1" 2>/dev/null; }
+
+# await_load: until the load has moved another MiB over the link; fails if it has ended.
+await_load() {
+	within 60 is_over_or_has_moved $(($(link_bytes) + (1 << 20)))
+	! load_is_over || { echo "the load has ended:"; cat "$tally/load"; return 1; }
+}
+is_over_or_has_moved() { load_is_over || (($(link_bytes) >= $1)); }
+link_bytes() { echo $(($(</sys/class/net/eth0/statistics/rx_bytes) + $(</sys/class/net/eth0/statistics/tx_bytes))); }
+
+# connections: the numbers of the connected QPs.  Each new QP has another one.
+connections() { rdma resource show qp | awk '/ type RC state RTS / { print $4 }' | sort; }
+
+# is_lost CONNECTIONS: one of these has ended, as this end knows.
+is_lost() { [[ $(comm -23 <(echo "$1") <(connections)) ]]; }
+
+# await_renewal CONNECTIONS: until there are as many as these were, and none of these
+await_renewal() {
+	within 60 is_renewed "$1"
+	echo $(($(<"$tally/renewals") + 1)) >"$tally/renewals"
+}
+is_renewed() {
+	local now
+	now=$(connections)
+	[[ $1 && $now && $(wc -l <<<"$now") == "$(wc -l <<<"$1")" && -z $(comm -12 <(echo "$1") <(echo "$now")) ]]
+}
+
+# This guest's device has no link.  It has to notice that, and connect again; then the load goes on.
 link_is_down_for_20_s() {
+	local before
+	before=$(connections)
 	ip link set eth0 down
 	sleep 20
+	within 60 is_lost "$before"
 	ip link set eth0 up
+	await_renewal "$before"
+	await_load
 }
 
 # Nothing that this guest sends arrives.
 nothing_arrives_for_20_s() {
-	tc qdisc add dev eth0 root netem loss 100%
+	local before
+	before=$(connections)
+	start_loss 100%
 	sleep 20
-	tc qdisc del dev eth0 root
+	within 60 is_lost "$before"
+	stop_loss
+	await_renewal "$before"
+	await_load
 }
 
 start_loss() { tc qdisc add dev eth0 root netem loss "$1"; }
-stop_loss() { tc qdisc del dev eth0 root; }
+# stop_loss: some packets were lost.
+stop_loss() {
+	tc -s qdisc show dev eth0 | grep 'dropped [1-9]'
+	tc qdisc del dev eth0 root
+}
 
 # within SECONDS CMD...: until it succeeds
 within() {
-	local -i left=$(($1 * ${KSFT_TIMEOUT_SCALE:-1}))
+	local -i end=$((SECONDS + $1 * ${KSFT_TIMEOUT_SCALE:-1}))
 	until "${@:2}"; do
-		((left-- > 0)) || { echo "not within $1 s: ${*:2}"; return 1; }
-		sleep 1
+		((SECONDS < end)) || { echo "not within $1 s: ${*:2}" >&2; return 1; }
+		sleep 0.2
 	done
 }
 
 # same WHAT TEXT TEXT
-same() { [[ $2 == "$3" ]] || { echo "$1: $2 is not $3"; return 1; }; }
+same() { [[ $2 && $2 == "$3" ]] || { echo "$1: '$2' is not '$3'"; return 1; }; }
 
 # fails CMD...: for `set -e`, which takes no notice of what follows a `!`
 fails() {
 	! "$@" || { echo "did not fail: $*"; return 1; }
 }
 
-# What a protocol has registered, it has given back.
-nothing_is_registered() { rdma resource show | grep -q 'rxe0:.* mr 0 '; }
+# resources: how many objects of each kind rxe0 has, one line.  CQs that the kernel pools stay when nothing uses them.
+resources() {
+	echo "$(rdma resource show | sed -n 's/.*rxe0: //p' | sed 's/cq [0-9]* //')used cq $(
+		rdma resource show cq | grep -vc ' users 0 ')"
+}
+resources_of_both() { echo "here: $(resources), at the target: $(ask resources)"; }
+
+# What the protocol has taken, both ends have given back.  `had` is what they had before; they may have less if an earlier
+# scenario has failed.
 everything_is_given_back() {
-	within 60 nothing_is_registered || { rdma resource show; return 1; }
+	within 60 have_no_more || { printf '%s\n' "before: $had" "now: $(resources_of_both)"; return 1; }
+}
+have_no_more() {
+	awk -v had="$had" -v have="$(resources_of_both)" 'BEGIN {
+		more = split(had, before) != split(have, now)
+		for (i in before)
+			more += now[i] + 0 > before[i] + 0
+		exit more
+	}'
 }
 
 ##############################################################################
@@ -204,18 +288,25 @@ renew_link() {
 	rdma link add rxe0 type rxe netdev eth0
 } 2>/dev/null
 
-# run_scenarios PATTERN...: `reconnects` says how often it has connected again, `clean_up` ends what a scenario has left.
+# run_scenarios PATTERN...: `clean_up` ends what a scenario has left that failed.
 run_scenarios() {
-	local name status start
+	local name status start had
+	local protocol=${0##*/}
+	protocol=${protocol%-*}
 	local -a wanted=()
-	local -i n=0 failed=0
+	local -i n=0 failed=0 unusable=0
 	for name in "${scenarios[@]}"; do
 		! matches "$name" "$@" || wanted+=("$name")
 	done
+	had=$(resources_of_both)
 	echo "KTAP version 1"
 	echo "1..${#wanted[@]}"
 	for name in "${wanted[@]}"; do
 		n+=1 start=$SECONDS
+		if ((unusable)); then
+			echo "not ok $n $protocol: ${name//_/ } # not run: what the one before has left does not end"
+			continue
+		fi
 		# `||` would switch off `set -e`.
 		(set -eE; trap 'echo "failed: $BASH_COMMAND"' ERR; "$name") >"$tally/log" 2>&1
 		status=$?
@@ -223,14 +314,24 @@ run_scenarios() {
 			failed=1
 			sed 's/^\(# \)\?/# /' "$tally/log"
 			dmesg | tail -n 20 | sed 's/^/# /'
-			clean_up >/dev/null 2>&1
-			renew_link
+			restore >/dev/null 2>&1 || unusable=1
 			echo -n "not "
 		else
 			grep '^#' "$tally/log"
 		fi
-		echo "ok $n ${name//_/ } # $((SECONDS - start)) s"
+		echo "ok $n $protocol: ${name//_/ } # $((SECONDS - start)) s"
 	done
-	echo "# verified $(($(<"$tally/bytes") / 1048576)) MiB, reconnected $(reconnects) times"
+	echo "# verified $(($(<"$tally/bytes") / 1048576)) MiB, connected again $(<"$tally/renewals") times"
 	return "$failed"
+}
+
+# restore: after a scenario that failed.  It has a minute: a task that hangs for two is trouble of the kernel, which no
+# list of known failures excuses.  What the target keeps is no fault of the next scenario.
+restore() {
+	local process
+	end_load
+	{ clean_up; renew_link; } &
+	process=$!
+	KSFT_TIMEOUT_SCALE=1 within 60 is_over "$process" || return
+	within 60 have_no_more || had=$(resources_of_both)
 }
