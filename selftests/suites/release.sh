@@ -28,7 +28,7 @@ fresh_root() {
 	((EUID == 0)) || { echo "only root can enter a fresh root"; exit 4; }
 	mkdir -p "$roots"
 	[[ -n $(find "$tar" -mtime -7 2>/dev/null) ]] || {
-		mmdebstrap --quiet --variant=apt "$1" "$tar.new" "$("$root/scripts/mirror" Debian)"
+		mmdebstrap --quiet --format=tar --variant=apt "$1" "$tar.new" "$("$root/scripts/mirror" Debian)"
 		mv "$tar.new" "$tar"
 	}
 	here_root=$work/root
