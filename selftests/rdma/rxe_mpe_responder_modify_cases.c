@@ -4,24 +4,12 @@
 
 /* ---- Path MTU ---- */
 
-FIXTURE(path_mtu) {
-	struct rig rig;
-};
-
 FIXTURE_VARIANT(path_mtu) {
 	unsigned int mtu;	/* as in struct ibv_qp_attr */
 	bool taken;
 };
 
-FIXTURE_TEARDOWN(path_mtu)
-{
-	rig_close(_metadata, &self->rig);
-}
-
-FIXTURE_SETUP(path_mtu)
-{
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-}
+DRAM_FIXTURE(path_mtu)
 
 ROW(path_mtu, none, "2 user API", "0, which is no MTU") { 0, false };
 ROW(path_mtu, of_256, "2 user API", "256 bytes") { IBV_MTU_256, true };
@@ -81,23 +69,11 @@ CASE(path_mtu, given, "2 user API",
 
 /* ---- Responder resources ---- */
 
-FIXTURE(resources) {
-	struct rig rig;
-};
-
 FIXTURE_VARIANT(resources) {
 	unsigned int resources;
 };
 
-FIXTURE_TEARDOWN(resources)
-{
-	rig_close(_metadata, &self->rig);
-}
-
-FIXTURE_SETUP(resources)
-{
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-}
+DRAM_FIXTURE(resources)
 
 ROW(resources, of_3, "5 max_dest_rd_atomic", "3, no power of two") { 3 };
 ROW(resources, of_128, "5 max_dest_rd_atomic", "128, the most that the device offers") { 128 };

@@ -111,23 +111,11 @@ CASE(orphan, destroyed_with_many, "5 R_Key", "a QP that has 64 windows, too")
 }
 
 /* The states that it may be in when it goes. */
-FIXTURE(orphan_in) {
-	struct rig rig;
-};
-
 FIXTURE_VARIANT(orphan_in) {
 	enum ibv_qp_state state;
 };
 
-FIXTURE_TEARDOWN(orphan_in)
-{
-	rig_close(_metadata, &self->rig);
-}
-
-FIXTURE_SETUP(orphan_in)
-{
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-}
+DRAM_FIXTURE(orphan_in)
 
 ROW(orphan_in, error, "5 R_Key", "a QP in error") { .state = IBV_QPS_ERR };
 ROW(orphan_in, reset, "5 R_Key", "a QP that was reset") { .state = IBV_QPS_RESET };
@@ -315,24 +303,12 @@ CASE(orphan, others_stay, "5 R_Key",
 
 /* ---- Programs that end with all of it still there ---- */
 
-FIXTURE(left_behind) {
-	struct rig rig;
-};
-
 FIXTURE_VARIANT(left_behind) {
 	bool windows_first;	/* made before the QP: the kernel destroys the newest first */
 	bool killed;
 };
 
-FIXTURE_TEARDOWN(left_behind)
-{
-	rig_close(_metadata, &self->rig);
-}
-
-FIXTURE_SETUP(left_behind)
-{
-	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
-}
+DRAM_FIXTURE(left_behind)
 
 ROW(left_behind, windows_ended, "5 R_Key", "the windows are older than the QP, the program ends") {
 	.windows_first = true };
