@@ -9,4 +9,4 @@ LINUX_HAS     := drivers/infiniband/sw/rxe
 # What the git tree takes on disk.
 LINUX_MIB     := 3000
 # Stock kernels with which the module of `make dkms` has passed the suites ulps and conformance.
-DKMS_TESTED   :=
+DKMS_TESTED   := 7.3.4+deb13-amd64
