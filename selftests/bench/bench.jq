@@ -122,9 +122,10 @@ def headlines: .kernels as $kernels | $kernels[0] as $ours |
 	  ("a", "p", "b" | sampled("\(.)/d, \($small) bytes, the client polls"; quotients_of("polling"; .))),
 	  ("r", "k" | sampled("\(.)/d, \($small) bytes"; quotients_of("further"; .))),
 	  sampled("b/d, one-way delay of 2.5 ms"; $ours | at("b"; .delay == 2500).quotients.t_typical; "above 1.9"; . > 1.9),
-	  sampled("a/d, target busy with 2 programs for each CPU"; $ours | at("a"; .busy == 2).quotients.t_typical;
+	  # The mean, since the typical latency does not show how long a few appends wait for a CPU.
+	  sampled("a/d, target busy with 2 programs for each CPU"; $ours | at("a"; .busy == 2).quotients.time;
 		"above 2.5, or the reason"; . > 2.5),
-	  sampled("p/d, the same"; $ours | at("p"; .busy == 2).quotients.t_typical),
+	  sampled("p/d, the same"; $ours | at("p"; .busy == 2).quotients.time),
 	  sampled("p/d, the daemon has a CPU of its own"; $ours | with_own_cpu("append"; "p").quotients.t_typical),
 	  sampled("FLUSH of the largest region, in times of the smallest";
 		[$ours.cases[] | select(.set == "region")] | max_by(.region).quotients.t_typical; "at most 1.1"; . <= 1.1),
