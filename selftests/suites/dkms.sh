@@ -24,13 +24,9 @@ prepare() {
 	export DKMS_IMAGE DKMS_PACKAGE
 }
 
-# names: sets what each case needs to know: release, of the stock kernel, and the package that has its modules; package;
-# module, as DKMS names it with its version
+# names: sets what each case needs to know: release, of the stock kernel; package; module, as DKMS names it with its version
 names() {
 	release=${DKMS_IMAGE##*/vmlinuz-}
-	kernel_package=${DKMS_IMAGE%/boot/*}
-	kernel_package=${kernel_package##*/}
-	kernel_package=${kernel_package%%_*}
 	package=$(dpkg-deb -f "$DKMS_PACKAGE" Package)
 	module=${package%-dkms}/$(dpkg-deb -f "$DKMS_PACKAGE" Version)
 }
@@ -44,7 +40,7 @@ debian_13() {
 	[[ -n $(find "$tar" -mtime -7 2>/dev/null) ]] || {
 		debian=$("$root/scripts/mirror" Debian)
 		security=$("$root/scripts/mirror" Debian-Security)
-		mmdebstrap --quiet --format=tar --variant=apt --include="dkms,make,openssl,linux-headers-$release,$kernel_package" \
+		mmdebstrap --quiet --format=tar --variant=apt --include="dkms,make,openssl,linux-headers-$release,linux-image-$release" \
 			--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/etc/kernel/postinst.d/initramfs-tools' \
 			--dpkgopt='path-exclude=/usr/lib/modules/*/kernel/*' \
 			--dpkgopt='path-include=/usr/lib/modules/*/kernel/drivers/infiniband/*' \
