@@ -163,6 +163,20 @@ a_run_can_be_continued() {
 	diff <(jq 'del(.test_info)' "$BENCH_FOLDER/bench.json") <(jq 'del(.test_info)' "$work/again/bench.json") || fail "another result"
 }
 
+# The CPU of a FLUSH is what exceeds that of nothing: in few rounds noise may make it negative for each region.
+a_plot_without_figures_is_there() {
+	local regions
+	cp -r "$BENCH_FOLDER" "$work/noise"
+	rm "$work/noise/flush-region-cpu.svg"
+	regions=$(jq -r 'select(.set == "region").case' "$work/noise/samples/0.cpu.1")
+	jq -c --argjson regions "[${regions//$'\n'/,}]" 'if .round and IN(.case; $regions[]) then .target_cpu = 0 else . end' \
+		"$BENCH_FOLDER/samples/0.cpu.1" >"$work/noise/samples/0.cpu.1"
+	"$bench/bench.sh" --continue "$work/noise" >"$work/said" 2>&1 || fail "$(<"$work/said")"
+	jq -e '[.kernels[].cases[] | select(.set == "region").target_cpu] | length == 2 and all(. < 0)' \
+		"$work/noise/bench.json" >"$work/$BASHPID" || fail "the figures are not negative"
+	grep -q '</svg>' "$work/noise/flush-region-cpu.svg" || fail "no flush-region-cpu.svg"
+}
+
 a_run_of_other_programs_is_not_continued() {
 	local said
 	cp -r "$BENCH_FOLDER" "$work/other"
@@ -275,6 +289,7 @@ cases=(
 	the_raw_samples_are_kept
 	every_plot_is_there
 	a_run_can_be_continued
+	a_plot_without_figures_is_there
 	a_run_of_other_programs_is_not_continued
 	wrong_options_are_refused
 	the_median_has_its_interval
