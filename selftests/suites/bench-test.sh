@@ -164,7 +164,7 @@ a_run_can_be_continued() {
 }
 
 # The CPU of a FLUSH is what exceeds that of nothing: in few rounds noise may make it negative for each region.
-a_plot_without_figures_is_there() {
+a_run_of_noise_is_plotted() {
 	local regions
 	cp -r "$BENCH_FOLDER" "$work/noise"
 	rm "$work/noise/flush-region-cpu.svg"
@@ -289,7 +289,7 @@ cases=(
 	the_raw_samples_are_kept
 	every_plot_is_there
 	a_run_can_be_continued
-	a_plot_without_figures_is_there
+	a_run_of_noise_is_plotted
 	a_run_of_other_programs_is_not_continued
 	wrong_options_are_refused
 	the_median_has_its_interval
