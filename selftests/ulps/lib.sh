@@ -307,9 +307,11 @@ run_scenarios() {
 			echo "not ok $n $protocol: ${name//_/ } # not run: what the one before has left does not end"
 			continue
 		fi
-		# `||` would switch off `set -e`.
-		(set -eE; trap 'echo "failed: $BASH_COMMAND"' ERR; "$name") >"$tally/log" 2>&1
-		status=$?
+		set -m
+		(set -eE; trap 'echo "failed: $BASH_COMMAND"' ERR; "$name") >"$tally/log" 2>&1 &
+		set +m
+		status=0
+		end_of_scenario $! >>"$tally/log" || status=$?
 		if ((status)); then
 			failed=1
 			sed 's/^\(# \)\?/# /' "$tally/log"
@@ -323,6 +325,25 @@ run_scenarios() {
 	done
 	echo "# verified $(($(<"$tally/bytes") / 1048576)) MiB, connected again $(<"$tally/renewals") times"
 	return "$failed"
+}
+
+# end_of_scenario PROCESS: its status.  One that takes longer than five minutes, where two are usual, hangs: it is killed
+# with its children, and the stacks tell where the kernel keeps them.
+end_of_scenario() {
+	local status
+	if within 300 is_over "$1" 2>"$tally/limit"; then
+		wait "$1"
+		return
+	fi
+	echo "it is not over within 300 s"
+	for status in /proc/[0-9]*/status; do
+		grep -qs '^State:.D' "$status" || continue
+		echo "$(sed -n '/^Name/p; /^Pid/p' "$status" | xargs) waits in:"
+		cat "${status%status}stack"
+	done
+	disown "$1"
+	kill -9 -- "-$1"
+	return 1
 }
 
 # restore: after a scenario that failed.  It has a minute: a task that hangs for two is trouble of the kernel, which no
