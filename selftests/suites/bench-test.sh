@@ -156,22 +156,24 @@ every_plot_is_there() {
 	done
 }
 
+# continue_run FOLDER: nothing is left to measure, so it only reports again.
+continue_run() { "$bench/bench.sh" --continue "$1" >"$work/said" 2>&1 || fail "$(<"$work/said")"; }
+
 # Of what is there it reports the same again.
 a_run_can_be_continued() {
 	cp -r "$BENCH_FOLDER" "$work/again"
-	"$bench/bench.sh" --continue "$work/again" >"$work/said" 2>&1 || fail "$(<"$work/said")"
+	continue_run "$work/again"
 	diff <(jq 'del(.test_info)' "$BENCH_FOLDER/bench.json") <(jq 'del(.test_info)' "$work/again/bench.json") || fail "another result"
 }
 
 # The CPU of a FLUSH is what exceeds that of nothing: in few rounds noise may make it negative for each region.
 a_run_of_noise_is_plotted() {
-	local regions
 	cp -r "$BENCH_FOLDER" "$work/noise"
 	rm "$work/noise/flush-region-cpu.svg"
-	regions=$(jq -r 'select(.set == "region").case' "$work/noise/samples/0.cpu.1")
-	jq -c --argjson regions "[${regions//$'\n'/,}]" 'if .round and IN(.case; $regions[]) then .target_cpu = 0 else . end' \
+	jq -cs 'map(select(.set == "region").case) as $regions |
+		.[] | if .round and IN(.case; $regions[]) then .target_cpu = 0 else . end' \
 		"$BENCH_FOLDER/samples/0.cpu.1" >"$work/noise/samples/0.cpu.1"
-	"$bench/bench.sh" --continue "$work/noise" >"$work/said" 2>&1 || fail "$(<"$work/said")"
+	continue_run "$work/noise"
 	jq -e '[.kernels[].cases[] | select(.set == "region").target_cpu] | length == 2 and all(. < 0)' \
 		"$work/noise/bench.json" >"$work/$BASHPID" || fail "the figures are not negative"
 	grep -q '</svg>' "$work/noise/flush-region-cpu.svg" || fail "no flush-region-cpu.svg"

@@ -157,12 +157,18 @@ traffic_fails() {
 	fails wait "$load"
 }
 
-# in_background CMD...: sets load to the process, which has a process group, and writes to $tally/load.
-in_background() {
+# in_group LOG CMD...: sets group to the process, which has a process group of this number
+in_group() {
 	set -m
-	"$@" >"$tally/load" 2>&1 &
+	"${@:2}" >"$1" 2>&1 &
 	set +m
-	load=$!
+	group=$!
+}
+
+# in_background CMD...: sets load to the process, and writes to $tally/load.
+in_background() {
+	in_group "$tally/load" "$@"
+	load=$group
 	echo "$load" >"$tally/pid"
 }
 
@@ -290,7 +296,7 @@ renew_link() {
 
 # run_scenarios PATTERN...: `clean_up` ends what a scenario has left that failed.
 run_scenarios() {
-	local name status start had
+	local name status start had group
 	local protocol=${0##*/}
 	protocol=${protocol%-*}
 	local -a wanted=()
@@ -307,11 +313,9 @@ run_scenarios() {
 			echo "not ok $n $protocol: ${name//_/ } # not run: what the one before has left does not end"
 			continue
 		fi
-		set -m
-		(set -eE; trap 'echo "failed: $BASH_COMMAND"' ERR; "$name") >"$tally/log" 2>&1 &
-		set +m
+		in_group "$tally/log" run_scenario "$name"
 		status=0
-		end_of_scenario $! >>"$tally/log" || status=$?
+		end_of_scenario "$group" >>"$tally/log" 2>&1 || status=$?
 		if ((status)); then
 			failed=1
 			sed 's/^\(# \)\?/# /' "$tally/log"
@@ -327,19 +331,24 @@ run_scenarios() {
 	return "$failed"
 }
 
-# end_of_scenario PROCESS: its status.  One that takes longer than five minutes, where two are usual, hangs: it is killed
-# with its children, and the stacks tell where the kernel keeps them.
+run_scenario() {
+	set -eE
+	trap 'echo "failed: $BASH_COMMAND"' ERR
+	"$1"
+}
+
+# end_of_scenario GROUP: its status.  One that takes longer than five minutes, where two are usual, hangs.  It is killed,
+# and the stacks tell where the kernel keeps what does not end.
 end_of_scenario() {
-	local status
-	if within 300 is_over "$1" 2>"$tally/limit"; then
+	local task
+	if within 300 is_over "$1"; then
 		wait "$1"
 		return
 	fi
-	echo "it is not over within 300 s"
-	for status in /proc/[0-9]*/status; do
-		grep -qs '^State:.D' "$status" || continue
-		echo "$(sed -n '/^Name/p; /^Pid/p' "$status" | xargs) waits in:"
-		cat "${status%status}stack"
+	for task in /proc/[0-9]*; do
+		grep -qs '^State:.D' "$task/status" || continue
+		echo "${task#/proc/} ($(<"$task/comm")) waits in:"
+		cat "$task/stack"
 	done
 	disown "$1"
 	kill -9 -- "-$1"
