@@ -3,12 +3,13 @@
  * Races that a few instructions of the kernel decide.  The module hold.c holds one task between these instructions;
  * meanwhile the case lets the other one act.
  *
- *	narrow-races [PATTERN...]	as root, with hold.ko loaded
+ *	narrow-races [PATTERN...]	as root, with hold.ko loaded, where rxe's workers leave CPUs 0 to 2 alone
  *
  * If the kernel has a function to hold a task in under no name that is known here, the case is skipped.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -404,9 +405,31 @@ TEST_F_TIMEOUT(held, ring_refilled_amid_its_flush, PATIENCE)
 	}
 }
 
+/*
+ * The case has CPU 0, and each thread that it starts CPU 1 or 2: what is held or spins there, with interrupts off, does not
+ * keep the case from running.
+ */
+static void place_threads(void)
+{
+	cpu_set_t own, others;
+	pthread_attr_t attr;
+
+	CPU_ZERO(&own);
+	CPU_SET(0, &own);
+	if (sched_setaffinity(0, sizeof(own), &own))
+		err(1, "sched_setaffinity");
+	CPU_ZERO(&others);
+	CPU_SET(1, &others);
+	CPU_SET(2, &others);
+	if (pthread_attr_init(&attr) || pthread_attr_setaffinity_np(&attr, sizeof(others), &others) ||
+	    pthread_setattr_default_np(&attr))
+		errx(1, "the threads cannot be placed on CPUs");
+}
+
 int main(int argc __attribute__((unused)), char **argv)
 {
 	struct selection selection = { .patterns = argv + 1 };
 
+	place_threads();
 	run_cases(selection);
 }
