@@ -231,6 +231,7 @@ check-trees: $(KERNEL_TREE)/.git
 	done
 
 build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.git
+	@bash -c '. scripts/lib.sh && need_space $(@D) 2000'
 	@git -C $(KERNEL_TREE) worktree prune
 	@git -C $(KERNEL_TREE) worktree add -q --detach $(CURDIR)/$(@D) base
 
