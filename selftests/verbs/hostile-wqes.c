@@ -413,11 +413,13 @@ TEST_F_TIMEOUT(late, wqe, PATIENCE)
 /* ---- A ring that never gets empty ---- */
 
 #define REFILL_MS	5000	/* then it stops by itself, if nothing stops it before */
+#define WQE_PENDING	2	/* wqe_state_pending: sent */
 #define WQE_DONE	3	/* wqe_state_done, of what the completer has only to take */
 
 struct refiller {
 	struct send_ring ring;
 	pthread_t thread;
+	char *workers;		/* the CPUs of the kernel's workers before */
 	int milliseconds;	/* after which it stops by itself; 0: never */
 	atomic_bool busy, stop, over;
 	atomic_bool late;	/* the consumer has found nothing, and stopped */
@@ -432,6 +434,22 @@ static void stay_on_cpu(int cpu)
 	CPU_SET(cpu, &cpus);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus))
 		errx(1, "no CPU %d: a race wants two", cpu);
+}
+
+/* The unbound workers of the kernel, and so rxe's, are on the CPUs of @mask; returns the mask before, to be freed. */
+static char *move_workers(const char *mask)
+{
+	static const char path[] = "/sys/devices/virtual/workqueue/cpumask";
+	FILE *file = fopen(path, "r+");
+	char *before = NULL;
+	size_t size = 0;
+
+	if (!file || getline(&before, &size, file) < 0)
+		err(1, "%s", path);
+	rewind(file);
+	if (fputs(mask, file) < 0 || fclose(file))
+		err(1, "%s: cannot write %s", path, mask);
+	return before;
 }
 
 static void *refill(void *arg)
@@ -460,13 +478,15 @@ static void open_large_ring(struct client *client, struct refiller *refiller)
 {
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 
-	config.queue = 1 << 16;
+	config.queue = 1 << 17;
 	line_open(client, &client->line, &config);
 	send_ring_open(&refiller->ring);
 }
 
+/* Without preemption a worker in a loop leaves nothing of its CPU: it must not be that of the refiller. */
 static void start_refiller(struct refiller *refiller)
 {
+	refiller->workers = move_workers("1");
 	if (pthread_create(&refiller->thread, NULL, refill, refiller))
 		errx(1, "no thread");
 	while (!refiller->busy)
@@ -477,6 +497,8 @@ static void stop_refiller(struct refiller *refiller)
 {
 	refiller->stop = true;
 	pthread_join(refiller->thread, NULL);
+	free(move_workers(refiller->workers));
+	free(refiller->workers);
 }
 
 /* The ring is full of what is done, behind a READ: the response to it lets the completer begin. */
@@ -484,12 +506,17 @@ static struct packet refill_with_what_is_done(struct __test_metadata *_metadata,
 					      struct refiller *refiller)
 {
 	const struct send_ring *ring = &refiller->ring;
+	volatile struct rxe_send_wqe *read;
 	struct packet rq;
 	__u32 i;
 
 	stay_on_cpu(0);
 	open_large_ring(client, refiller);
+	read = send_ring_next(ring);
 	rq = post_and_expect(_metadata, client, wr_read());
+	/* The requester writes the state after it has sent the packet. */
+	while (read->state != WQE_PENDING)
+		;
 	rxe_modify_qp(&client->line.qp, IBV_QPS_SQD);
 	for (i = 0; i <= ring->index_mask; i++)
 		*send_ring_slot(ring, i) = (struct rxe_send_wqe) { .state = WQE_DONE };
@@ -525,9 +552,14 @@ TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 	struct refiller refiller = { .milliseconds = REFILL_MS * wait_scale() };
 	struct packet answer = refill_with_what_is_done(_metadata, client, &refiller);
 
-	peer_send(&answer);
-	while (!refiller.laps && !refiller.over)
-		;
+	/* Begin again if an emulator has stopped the refiller for too long. */
+	do {
+		refiller.late = false;
+		refiller.laps = 0;
+		peer_send(&answer);
+		while (!refiller.laps && !refiller.late && !refiller.over)
+			;
+	} while (refiller.late && !refiller.over);
 	/* Some kernels refuse to reset a QP that drains. */
 	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
 	rxe_modify_qp(&client->line.qp, IBV_QPS_RESET);
