@@ -20,7 +20,7 @@ set -euo pipefail
 
 documents=("$root"/README.md "$root"/Documentation/*.rst)
 
-prepare() { [[ ${BASE:-v6.1} == v6.1* ]] || skip_all "the pages are of the kernel that is built by default"; }
+prepare() { [[ ${BASE:-v6.1} == v6.1 ]] || skip_all "the pages are of the kernel that is built by default"; }
 
 # blocks: "CLASS FILE:LINE" of each block of commands or of output, in order
 blocks() {
