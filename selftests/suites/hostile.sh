@@ -3,7 +3,7 @@
 #
 # A program without any rights does no harm to the kernel.  hostile-wqes writes what it likes to its send ring;
 # hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own, and so has a device whose
-# host has IPv6 disabled.
+# host has IPv6 disabled.  In two guests, QPs enter the error state while WRITEs arrive (flooded-qp).
 #
 #	--legacy-icrc	as for conformance.sh; hostile-wqes only
 #	--flushes-refused	as for hostile-wqes
@@ -38,6 +38,11 @@ no_ipv6() {
 	vm_options=(--append ipv6.disable=1)
 	guest hostile-no-ipv6 hostile-qps "${@:-failing.datagrams_from_the_link_local_gid}"
 }
+flooded() {
+	"$root/qemu-scripts/rxe-vm" pair --name flooded --timeout $((times * 600)) --no-capture \
+		--server "exec flooded-qp target \$RXE_ADDR $((times * 10))" \
+		--client "exec flooded-qp initiator \$RXE_PEER_ADDR $((times * 10))"
+}
 
-cases=(wqes qps on_demand no_ipv6)
+cases=(wqes qps on_demand no_ipv6 flooded)
 run_suite 1 "$@"

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queue pairs enter the error state in the middle of a flood of WRITEs.  The responder then drops the packets that wait,
+ * while more of them arrive.
+ *
+ *	flooded-qp target ADDRESS ROUNDS
+ *	flooded-qp initiator ADDRESS ROUNDS
+ *
+ * Several floods go on side by side, each in ROUNDS queue pairs, one after the other.  When a flood is under way, the
+ * target modifies its queue pair to the error state, and waits for the flush of a receive: the responder has seen the
+ * state.
+ *
+ * The memory of a packet may be of a page pool, whose lock enables bottom halves when the packet is freed.  virtio_net
+ * of Linux 7.3 does so, that of 6.12 does not.
+ */
+#include <err.h>
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PORT		7471		/* of the first flood */
+#define FLOODS		4
+#define BLOCK		(64 * 1024)	/* many packets */
+#define IN_FLIGHT	32		/* WRITEs of a queue pair */
+#define UNDER_WAY	1		/* so many have been executed: most of the first are queued */
+#define LIMIT		60		/* seconds for a queue pair of the target, on a host that emulates */
+#define ACK_TIMEOUT	17		/* 537 ms, as in struct ibv_qp_attr, and */
+#define RETRIES		6		/* 7 would be for ever: a flood ends four seconds after the error */
+
+/* What the initiator writes to, in network order as anything private to a connection */
+struct region {
+	__be64 address;
+	__be32 rkey;
+};
+
+/* A new one each time: rdma_create_ep() keeps its CQs there. */
+static struct ibv_qp_init_attr queues(void)
+{
+	return (struct ibv_qp_init_attr){
+		.cap = { .max_send_wr = IN_FLIGHT, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+	};
+}
+
+static struct rdma_addrinfo *address_of(const char *name, int flood, int flags)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *address;
+	char port[sizeof("65535")];
+
+	snprintf(port, sizeof(port), "%u", PORT + flood);
+	if (rdma_getaddrinfo((char *)name, port, &hints, &address))
+		err(2, "%s", name);
+	return address;
+}
+
+struct flood {
+	pthread_t thread;
+	int rounds;
+	struct rdma_cm_id *listener;	/* of the target */
+	struct rdma_addrinfo *address;	/* for the initiator */
+};
+
+static void accept_and_stop(struct rdma_cm_id *listener)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct region region;
+	struct rdma_conn_param param = {
+		.private_data = &region, .private_data_len = sizeof(region),
+		.responder_resources = 1, .initiator_depth = 1,
+	};
+	volatile char *memory = calloc(1, BLOCK);
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	/* If it is over, the signal ends the process. */
+	alarm(LIMIT);
+	if (rdma_get_request(listener, &id))
+		err(2, "rdma_get_request");
+	mr = memory ? rdma_reg_write(id, (void *)memory, BLOCK) : NULL;
+	if (!mr || rdma_post_recv(id, NULL, (void *)memory, 1, mr))
+		err(2, "memory");
+	region.address = htobe64((uintptr_t)memory);
+	region.rkey = htobe32(mr->rkey);
+	if (rdma_accept(id, &param))
+		err(2, "rdma_accept");
+	while (memory[BLOCK - 1] < UNDER_WAY)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	if (ibv_modify_qp(id->qp, &attr, IBV_QP_STATE))
+		err(2, "ibv_modify_qp");
+	if (rdma_get_recv_comp(id, &wc) != 1)
+		err(2, "rdma_get_recv_comp");
+	if (wc.status != IBV_WC_WR_FLUSH_ERR)
+		errx(1, "a receive ends with: %s", ibv_wc_status_str(wc.status));
+	rdma_destroy_ep(id);
+	rdma_dereg_mr(mr);
+	free((void *)memory);
+}
+
+static void *target(void *arg)
+{
+	struct flood *flood = arg;
+	int i;
+
+	for (i = 0; i < flood->rounds; i++)
+		accept_and_stop(flood->listener);
+	return NULL;
+}
+
+static void flood_until_stopped(struct rdma_addrinfo *address)
+{
+	struct rdma_conn_param param = { .responder_resources = 1, .initiator_depth = 1, .retry_count = RETRIES };
+	struct ibv_qp_init_attr attr = queues();
+	char *memory = calloc(1, BLOCK);	/* its last byte counts the WRITEs, up to UNDER_WAY */
+	__u8 timeout = ACK_TIMEOUT;
+	struct rdma_cm_id *id;
+	struct region region;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	int posted = 0;
+
+	if (rdma_create_ep(&id, address, NULL, &attr) ||
+	    rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout)) ||
+	    rdma_connect(id, &param))
+		err(2, "cannot connect");
+	memcpy(&region, id->event->param.conn.private_data, sizeof(region));
+	mr = memory ? rdma_reg_msgs(id, memory, BLOCK) : NULL;
+	if (!mr)
+		err(2, "memory");
+	do {
+		while (posted < IN_FLIGHT) {
+			if (rdma_post_write(id, NULL, memory, BLOCK, mr, IBV_SEND_SIGNALED,
+					    be64toh(region.address), be32toh(region.rkey)))
+				err(2, "rdma_post_write");
+			posted++;
+		}
+		if (rdma_get_send_comp(id, &wc) != 1)
+			err(2, "rdma_get_send_comp");
+		posted--;
+		if (!wc.status && memory[BLOCK - 1] < UNDER_WAY)
+			memory[BLOCK - 1]++;
+	} while (!wc.status);
+	if (memory[BLOCK - 1] < UNDER_WAY)
+		errx(1, "a WRITE has failed before the flood was under way: %s", ibv_wc_status_str(wc.status));
+	rdma_destroy_ep(id);
+	rdma_dereg_mr(mr);
+	free(memory);
+}
+
+static void *initiator(void *arg)
+{
+	struct flood *flood = arg;
+	int i;
+
+	for (i = 0; i < flood->rounds; i++)
+		flood_until_stopped(flood->address);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const bool is_target = argc == 4 && !strcmp(argv[1], "target");
+	struct flood floods[FLOODS];
+	int i;
+
+	if (!is_target && (argc != 4 || strcmp(argv[1], "initiator")))
+		errx(2, "usage: flooded-qp target|initiator ADDRESS ROUNDS");
+	for (i = 0; i < FLOODS; i++) {
+		struct ibv_qp_init_attr attr = queues();
+
+		floods[i].rounds = atoi(argv[3]);
+		floods[i].address = address_of(argv[2], i, is_target ? RAI_PASSIVE : 0);
+		if (is_target && (rdma_create_ep(&floods[i].listener, floods[i].address, NULL, &attr) ||
+				  rdma_listen(floods[i].listener, 1)))
+			err(2, "cannot listen on %s", argv[2]);
+	}
+	if (is_target && system("rxe-ready"))
+		errx(2, "rxe-ready has failed");
+	for (i = 0; i < FLOODS; i++) {
+		errno = pthread_create(&floods[i].thread, NULL, is_target ? target : initiator, &floods[i]);
+		if (errno)
+			err(2, "pthread_create");
+	}
+	for (i = 0; i < FLOODS; i++)
+		pthread_join(floods[i].thread, NULL);
+	return 0;
+}
