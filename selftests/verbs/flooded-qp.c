@@ -170,7 +170,7 @@ int main(int argc, char **argv)
 	struct flood floods[FLOODS];
 	int i;
 
-	if (!is_target && (argc != 4 || strcmp(argv[1], "initiator")))
+	if (argc != 4 || atoi(argv[3]) < 1 || (!is_target && strcmp(argv[1], "initiator")))
 		errx(2, "usage: flooded-qp target|initiator ADDRESS ROUNDS");
 	for (i = 0; i < FLOODS; i++) {
 		struct ibv_qp_init_attr attr = queues();
