@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PORT		7471		/* of the first flood */
+#define PORT		"7471"
 #define FLOODS		4
 #define BLOCK		(64 * 1024)	/* many packets */
 #define IN_FLIGHT	32		/* WRITEs of a queue pair */
@@ -49,25 +49,13 @@ static struct ibv_qp_init_attr queues(void)
 	};
 }
 
-static struct rdma_addrinfo *address_of(const char *name, int flood, int flags)
-{
-	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *address;
-	char port[sizeof("65535")];
+static struct rdma_cm_id *listener;	/* of the target */
+static pthread_mutex_t listening = PTHREAD_MUTEX_INITIALIZER;
+static struct rdma_addrinfo *address;	/* of the target, for the initiator */
+static int rounds;
+static void (*one_round)(void);	/* of a flood, at this end */
 
-	snprintf(port, sizeof(port), "%u", PORT + flood);
-	if (rdma_getaddrinfo((char *)name, port, &hints, &address))
-		err(2, "%s", name);
-	return address;
-}
-
-struct flood {
-	pthread_t thread;
-	int rounds;
-	struct rdma_cm_id *listener;	/* of the target */
-	struct rdma_addrinfo *address;	/* for the initiator */
-};
-
-static void accept_and_stop(struct rdma_cm_id *listener)
+static void accept_and_stop(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct region region;
@@ -82,8 +70,11 @@ static void accept_and_stop(struct rdma_cm_id *listener)
 
 	/* If it is over, the signal ends the process. */
 	alarm(LIMIT);
+	/* The listener belongs to one thread at a time. */
+	pthread_mutex_lock(&listening);
 	if (rdma_get_request(listener, &id))
 		err(2, "rdma_get_request");
+	pthread_mutex_unlock(&listening);
 	mr = memory ? rdma_reg_write(id, (void *)memory, BLOCK) : NULL;
 	if (!mr || rdma_post_recv(id, NULL, (void *)memory, 1, mr))
 		err(2, "memory");
@@ -104,17 +95,7 @@ static void accept_and_stop(struct rdma_cm_id *listener)
 	free((void *)memory);
 }
 
-static void *target(void *arg)
-{
-	struct flood *flood = arg;
-	int i;
-
-	for (i = 0; i < flood->rounds; i++)
-		accept_and_stop(flood->listener);
-	return NULL;
-}
-
-static void flood_until_stopped(struct rdma_addrinfo *address)
+static void flood_until_stopped(void)
 {
 	struct rdma_conn_param param = { .responder_resources = 1, .initiator_depth = 1, .retry_count = RETRIES };
 	struct ibv_qp_init_attr attr = queues();
@@ -154,41 +135,37 @@ static void flood_until_stopped(struct rdma_addrinfo *address)
 	free(memory);
 }
 
-static void *initiator(void *arg)
+static void *run_flood(void *unused)
 {
-	struct flood *flood = arg;
 	int i;
 
-	for (i = 0; i < flood->rounds; i++)
-		flood_until_stopped(flood->address);
-	return NULL;
+	for (i = 0; i < rounds; i++)
+		one_round();
+	return unused;
 }
 
 int main(int argc, char **argv)
 {
 	const bool is_target = argc == 4 && !strcmp(argv[1], "target");
-	struct flood floods[FLOODS];
+	struct rdma_addrinfo hints = { .ai_flags = is_target ? RAI_PASSIVE : 0, .ai_port_space = RDMA_PS_TCP };
+	struct ibv_qp_init_attr attr = queues();
+	pthread_t threads[FLOODS];
 	int i;
 
-	if (argc != 4 || atoi(argv[3]) < 1 || (!is_target && strcmp(argv[1], "initiator")))
+	rounds = argc == 4 ? atoi(argv[3]) : 0;
+	if (rounds < 1 || (!is_target && strcmp(argv[1], "initiator")))
 		errx(2, "usage: flooded-qp target|initiator ADDRESS ROUNDS");
+	if (rdma_getaddrinfo(argv[2], PORT, &hints, &address))
+		err(2, "%s", argv[2]);
+	if (is_target && (rdma_create_ep(&listener, address, NULL, &attr) || rdma_listen(listener, FLOODS)))
+		err(2, "cannot listen on %s", argv[2]);
+	one_round = is_target ? accept_and_stop : flood_until_stopped;
 	for (i = 0; i < FLOODS; i++) {
-		struct ibv_qp_init_attr attr = queues();
-
-		floods[i].rounds = atoi(argv[3]);
-		floods[i].address = address_of(argv[2], i, is_target ? RAI_PASSIVE : 0);
-		if (is_target && (rdma_create_ep(&floods[i].listener, floods[i].address, NULL, &attr) ||
-				  rdma_listen(floods[i].listener, 1)))
-			err(2, "cannot listen on %s", argv[2]);
-	}
-	if (is_target && system("rxe-ready"))
-		errx(2, "rxe-ready has failed");
-	for (i = 0; i < FLOODS; i++) {
-		errno = pthread_create(&floods[i].thread, NULL, is_target ? target : initiator, &floods[i]);
+		errno = pthread_create(&threads[i], NULL, run_flood, NULL);
 		if (errno)
 			err(2, "pthread_create");
 	}
 	for (i = 0; i < FLOODS; i++)
-		pthread_join(floods[i].thread, NULL);
+		pthread_join(threads[i], NULL);
 	return 0;
 }
