@@ -68,10 +68,10 @@ help:
 	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=, PERFTEST_SRC=, WIRESHARK_SRC=: own sources"
 
 .PHONY: deps deps-check deps-lab deps-ulps
-deps: ## install the Debian packages that demo and tests need (the only step for root)
-deps-check: ## install those that the checks and rdma-core's manual pages need besides
-deps-lab: ## install only those of the lab
-deps-ulps: ## install those of the suite ulps besides
+deps: ## install the Debian packages that demo and tests need (as root)
+deps-check: ## install those that the checks and rdma-core's manual pages need besides (as root)
+deps-lab: ## install only those of the lab (as root)
+deps-ulps: ## install those of the suite ulps besides (as root)
 deps deps-check deps-lab deps-ulps:
 	@scripts/deps install $(deps_set_of_$@)
 deps_set_of_deps       := $(if $(OWN_RDMA_CORE),tests,demo)
@@ -205,7 +205,7 @@ CHECKED ?= $(wildcard kernel/v* rdma-core-provider/v* iproute2/v* perftest/v* wi
 check: ## check every series, patch by patch: messages, style, kernel-doc, builds without warnings
 check-full: ## the same, and more: other architectures, sparse, Coccinelle, KUnit, litmus tests, rdma-core's own checks
 check-samples: ## check that these rules pass good samples and catch bad ones
-check-fast: ## the same, but build nothing: a minute or two for each series
+check-fast: ## check, but build nothing: a minute or two for each series
 check check-fast check-full check-samples: check-trees
 	@scripts/deps check check
 	@$(if $(filter check-full check-samples,$@),scripts/deps check check-full)

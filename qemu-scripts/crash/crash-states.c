@@ -103,7 +103,7 @@ static const char usage[] =
 "\n"
 "Exit status: 0 all states are consistent, 1 some are not, 2 the run cannot be\n"
 "followed or judged, the checker cannot be used, or wrong usage, 4 not judged: no state failed, but\n"
-"--limit left some out of those that are always checked.\n";
+"--limit left some out of those that are always checked, or the coverage is weak.\n";
 
 struct options {
 	size_t states, limit;
