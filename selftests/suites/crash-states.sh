@@ -574,7 +574,7 @@ a_checksum_makes_up_for_a_flush() {
 # Many QPs, regions and windows, refused requests, both ends that know nothing of this.
 an_unmodified_program_is_followed() {
 	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-any --server-pmem 64M \
-		--server 'verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }' \
+		--server 'exec bash -o pipefail -c "verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }"' \
 		--client 'verbs-api --no-refusals $RXE_PEER_ADDR' >"$work/log" || fail "$(<"$work/log")"
 	run=$(readlink -f "$work/out/latest")
 	grep -c '^window' "$run/server.memory" || fail "no window was seen"

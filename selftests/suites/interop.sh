@@ -57,7 +57,7 @@ pair() {
 verbs_api() {
 	local -i passed failed skipped
 	pair --client "verbs-api --no-refusals $1 \$RXE_PEER_ADDR" --server '
-		verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }' "${@:2}"
+		exec bash -o pipefail -c "verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }"' "${@:2}"
 	read -r passed failed skipped < <("$here/../ktap-count" <"$work/client")
 	echo "# $passed of FLUSH and ATOMIC WRITE passed"
 	((passed && !failed && !skipped))

@@ -32,7 +32,7 @@ one_guest_without_persistent_memory() { one ''; }
 
 two_guests() {
 	vm pair --server-pmem 64M --client 'verbs-api $RXE_PEER_ADDR' \
-		--server 'verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }'
+		--server 'exec bash -o pipefail -c "verbs-api-target $RXE_ADDR /dev/dax0.0 | { read -r _ && rxe-ready; }"'
 }
 
 # How much depth a connection has.

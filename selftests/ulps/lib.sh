@@ -44,7 +44,7 @@ ask() {
 	echo "$name $*" >"$share/question.new"
 	sync "$share/question.new"
 	mv "$share/question.new" "$share/question"
-	within 60 test -e "$share/answer.$name" || return
+	within 60 test -e "$share/answer.$name" || { echo "the target does not answer: $*" >&2; return 1; }
 	mapfile -t answer <"$share/answer.$name"
 	rm "$share/answer.$name"
 	((${#answer[@]} < 2)) || printf '%s\n' "${answer[@]::${#answer[@]}-1}"
@@ -82,7 +82,7 @@ sum_of() {
 sum() { sha256sum | grep -v ^e3b0c44298fc1c149afbf4c8996fb924; }
 
 # The target may be ready for rxe-vm, which sees it listen, before it answers.
-await_target() { until [[ -e $share/ready ]]; do sleep 0.2; done; }
+await_target() { within 120 test -e "$share/ready" || die "the target is not ready: see what it said"; }
 
 ##############################################################################
 # Load and faults
@@ -172,8 +172,8 @@ in_background() {
 	echo "$load" >"$tally/pid"
 }
 
-# end_load: of a scenario that failed, with all of its processes
-end_load() { kill -9 -- "-$(<"$tally/pid")"; }
+# end_load: of a scenario that failed, with all of its processes, if it has a load
+end_load() { [[ ! -e $tally/pid ]] || kill -9 -- "-$(<"$tally/pid")"; }
 
 load_is_over() { is_over "$load"; }
 is_over() { ! kill -0 "$1" 2>/dev/null; }
@@ -225,6 +225,16 @@ nothing_arrives_for_20_s() {
 	stop_loss
 	await_renewal "$before"
 	await_load
+}
+
+# verify_with_lost_packets FILE: the connections stay, because the driver sends again what is lost.
+verify_with_lost_packets() {
+	local before
+	before=$(connections)
+	start_loss 1%
+	verify "$1"
+	stop_loss
+	same "the connections" "$(connections)" "$before"
 }
 
 start_loss() { tc qdisc add dev eth0 root netem loss "$1"; }
@@ -313,6 +323,7 @@ run_scenarios() {
 			echo "not ok $n $protocol: ${name//_/ } # not run: what the one before has left does not end"
 			continue
 		fi
+		rm -f "$tally/pid"
 		in_group "$tally/log" run_scenario "$name"
 		status=0
 		end_of_scenario "$group" >>"$tally/log" 2>&1 || status=$?
@@ -337,11 +348,11 @@ run_scenario() {
 	"$1"
 }
 
-# end_of_scenario GROUP: its status.  One that takes longer than five minutes, where two are usual, hangs.  It is killed,
+# end_of_scenario GROUP: its status.  One that takes longer than ten minutes, where two are usual, hangs.  It is killed,
 # and the stacks tell where the kernel keeps what does not end.
 end_of_scenario() {
 	local task
-	if within 300 is_over "$1"; then
+	if within 600 is_over "$1"; then
 		wait "$1"
 		return
 	fi
