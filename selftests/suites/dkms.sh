@@ -33,22 +33,16 @@ names() {
 
 # debian_13: sets here_root to one with DKMS, the headers of the kernel, and of its modules those that rdma_rxe needs
 debian_13() {
-	local tar=$roots/dkms-$release.tar debian security modules=linux-image
+	local tar=$roots/dkms-$release.tar modules=linux-image
 	# Newer kernels have their modules in a package of their own.
 	[[ $DKMS_IMAGE != */linux-binary-* ]] || modules=linux-modules
 	type -P mmdebstrap >/dev/null || { echo "no mmdebstrap: install it"; exit 4; }
 	((EUID == 0)) || { echo "only root can enter a fresh root"; exit 4; }
 	mkdir -p "$roots"
 	[[ -n $(find "$tar" -mtime -7 2>/dev/null) ]] || {
-		debian=$("$root/scripts/mirror" Debian)
-		security=$("$root/scripts/mirror" Debian-Security)
-		mmdebstrap --quiet --format=tar --variant=apt --include="dkms,make,openssl,linux-headers-$release,$modules-$release" \
-			--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/etc/kernel/postinst.d/initramfs-tools' \
-			--dpkgopt='path-exclude=/usr/lib/modules/*/kernel/*' \
+		"$root/scripts/headers-root" "$release" "$tar.new" --format=tar --include="$modules-$release" \
 			--dpkgopt='path-include=/usr/lib/modules/*/kernel/drivers/infiniband/*' \
-			--dpkgopt='path-include=/usr/lib/modules/*/kernel/net/ipv?/*udp_tunnel*' \
-			trixie "$tar.new" "deb $debian trixie main" "deb $debian trixie-backports main" \
-			"deb $security trixie-security main"
+			--dpkgopt='path-include=/usr/lib/modules/*/kernel/net/ipv?/*udp_tunnel*'
 		mv "$tar.new" "$tar"
 	}
 	here_root=$work/root
