@@ -411,21 +411,27 @@ void rxe_drain_qp(struct rxe_qp *qp)
 	modify(qp->qp, &attr, IBV_QP_EN_SQD_ASYNC_NOTIFY);
 }
 
-bool rxe_wait_drained(struct rxe_end *end, struct rxe_qp *qp, unsigned int ms)
+bool rxe_wait_event(struct rxe_end *end, struct rxe_qp *qp, enum ibv_event_type type,
+		    unsigned int ms)
 {
 	struct pollfd poll_events = { .fd = end->context->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
-	bool drained;
+	bool found;
 
 	while (poll(&poll_events, 1, ms * wait_scale()) == 1) {
 		if (ibv_get_async_event(end->context, &event))
 			err(1, "an asynchronous event");
-		drained = event.event_type == IBV_EVENT_SQ_DRAINED && event.element.qp == qp->qp;
+		found = event.event_type == type && event.element.qp == qp->qp;
 		ibv_ack_async_event(&event);
-		if (drained)
+		if (found)
 			return true;
 	}
 	return false;
+}
+
+bool rxe_wait_drained(struct rxe_end *end, struct rxe_qp *qp, unsigned int ms)
+{
+	return rxe_wait_event(end, qp, IBV_EVENT_SQ_DRAINED, ms);
 }
 
 void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len)

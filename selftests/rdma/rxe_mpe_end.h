@@ -121,6 +121,10 @@ int rxe_try_path_mtu(struct rxe_end *end, const struct rxe_qp_config *config, st
 void rxe_drain_qp(struct rxe_qp *qp);
 /* That event; false: not within @ms milliseconds (scaled). */
 bool rxe_wait_drained(struct rxe_end *end, struct rxe_qp *qp, unsigned int ms);
+
+/* An event of this type of the QP; others meanwhile are dropped. */
+bool rxe_wait_event(struct rxe_end *end, struct rxe_qp *qp, enum ibv_event_type type,
+		    unsigned int ms);
 void rxe_post_recv(struct rxe_qp *qp, struct ibv_mr *mr, __u64 addr, __u32 len);
 
 struct ibv_mw *rxe_alloc_mw(struct rxe_end *end, int type);

@@ -473,3 +473,34 @@ CASE(ack_request_end, drained_before_the_next, "3 acknowledge request",
 	expect_wc(_metadata, client, 3, IBV_WC_SUCCESS);
 	expect_silence(_metadata, client);
 }
+
+/* ---- Acknowledgments of what was not sent ---- */
+
+FIXTURE_VARIANT(early_ack) {
+	struct wr (*make)(void);
+};
+
+PATIENT_FIXTURE(early_ack)
+
+ROW(early_ack, flush, "3 completion", "a FLUSH") { wr_flush };
+ROW(early_ack, atomic_write, "3 completion", "an ATOMIC WRITE") { wr_atomic_write };
+ROW(early_ack, write, "3 completion", "a WRITE") { wr_write };
+ROW(early_ack, send, "3 completion", "a SEND") { wr_send };
+ROW(early_ack, read, "3 completion", "a READ") { wr_read };
+ROW(early_ack, fetch_add, "3 completion", "a FETCH ADD") { wr_fetch_add };
+
+/* Such as a late one of what the same QP was connected to before. */
+CASE(early_ack, acknowledged, "3 completion",
+     "an ACK with a PSN that was not sent completes nothing")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, variant->make()), later = rq;
+
+	later.psn = psn_add(rq.psn, 1);
+	acknowledge(client, &later, 0x1f);
+	later.psn = psn_add(rq.psn, 0x7fffff);
+	acknowledge(client, &later, 0x1f);
+	expect_silence(_metadata, client);
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+}

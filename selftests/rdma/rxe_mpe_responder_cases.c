@@ -796,6 +796,31 @@ CASE(shared_receives, uc_beyond_the_receive, "1 payload",
 	finish_uc_with_srq(_metadata, rig, srq);
 }
 
+CASE(shared_receives, end_is_told_once, "1 QP state",
+     "in the error state the QP tells once that no receive is left, however many packets come")
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+	int i;
+
+	config.srq = ibv_create_srq(rig->end.pd, &attr);
+	ASSERT_NE(NULL, config.srq);
+	flow_reopen(rig, &config);
+	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
+	if (!rxe_wait_event(&rig->end, &rig->flow.qp, IBV_EVENT_QP_LAST_WQE_REACHED, ANSWER_MS))
+		SKIP_CASE("this kernel does not tell that no receive is left");
+	for (i = 0; i < 20; i++) {
+		struct packet rq = write_only(rig);
+
+		send_raw(&rig->flow, &rq);
+		both_verbs_served_elsewhere(_metadata, rig);
+	}
+	EXPECT_FALSE(rxe_wait_event(&rig->end, &rig->flow.qp, IBV_EVENT_QP_LAST_WQE_REACHED, 1));
+	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	EXPECT_EQ(0, ibv_destroy_srq(config.srq));
+}
+
 /* A UC QP with receives of its own. */
 
 DRAM_FIXTURE(own_receives)

@@ -3,6 +3,10 @@
  * Regions that are paged on demand: what is stored to them and read from them is where it ought to
  * be, wherever the access begins within a page, and nothing else is touched.
  */
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
 #include "rxe_mpe_responder.h"
 
 #define ACCESS_ODP	(ACCESS_DRAM | IBV_ACCESS_ON_DEMAND)
@@ -206,6 +210,74 @@ CASE(odp_region, page_is_gone, "5 range",
 	served(_metadata, rig, atomic_write(rig));
 	served(_metadata, rig, fetch_add(rig));
 	served(_metadata, rig, flush_range(rig));
+}
+
+/* A page of this file, mapped and registered. */
+static __u8 *map_on_demand(struct __test_metadata *_metadata, struct rig *rig, int fd,
+			   struct ibv_mr **mr)
+{
+	__u8 *page;
+
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	close(fd);
+	*mr = ibv_reg_mr(rig->end.pd, page, PAGE, ACCESS_ODP);
+	ASSERT_NE(NULL, *mr);
+	return page;
+}
+
+static struct packet write_to(struct rig *rig, struct ibv_mr *mr)
+{
+	struct packet rq = write_only(rig);
+
+	rq.rkey = mr->rkey;
+	rq.va = (uintptr_t)mr->addr;
+	return rq;
+}
+
+/* The MMU lets the CPU store to a page that was only read, and the page table calls it clean. */
+CASE(odp_region, page_is_reclaimed, "5 range",
+     "what was stored to a page of a file that was only read before survives a lack of memory")
+{
+	struct packet ack, rq;
+	struct rig *rig = &self->rig;
+	struct ibv_mr *mr;
+	cpu_set_t here;
+	__u8 *page = map_on_demand(_metadata, rig, memfd_create("page", 0), &mr);
+
+	/* MADV_PAGEOUT looks at what this CPU has touched. */
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(here), &here));
+	ASSERT_EQ(0, memcmp(page, (__u8[64]) { }, 64));
+	rq = write_to(rig, mr);
+	ack = (struct packet) {
+		.opcode = ROCE_RC_ACK, .psn = rig->flow.psn, .msn = 1,
+		.qpn = rig->flow.qp.peer_qpn,
+	};
+	send_raw(&rig->flow, &rq);
+	expect_packet(_metadata, &ack);
+	ASSERT_EQ(0, madvise(page, PAGE, MADV_PAGEOUT));
+	EXPECT_EQ(0, memcmp(page, rq.payload, rq.payload_len));
+	EXPECT_EQ(0, ibv_dereg_mr(mr));
+	munmap(page, PAGE);
+}
+
+CASE(odp_region, secret, "5 range",
+     "memory that the kernel can't reach (memfd_secret) is refused, and the kernel lives")
+{
+	struct rig *rig = &self->rig;
+	int fd = syscall(SYS_memfd_secret, 0);
+	struct ibv_mr *mr;
+	__u8 *page;
+
+	if (fd < 0)
+		SKIP_CASE("this kernel has no memfd_secret()");
+	page = map_on_demand(_metadata, rig, fd, &mr);
+	refused(_metadata, rig, write_to(rig, mr), ROCE_AETH_NAK_ACCESS);
+	EXPECT_EQ(0, ibv_dereg_mr(mr));
+	munmap(page, PAGE);
 }
 
 /* ---- An I/O virtual address that is no address ---- */

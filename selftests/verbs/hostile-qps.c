@@ -22,6 +22,8 @@
  *
  * It sends a datagram from the link-local GID, which the device also has if IPv6 is disabled.
  *
+ * It has QPs join and leave multicast groups, also while another QP, the last one in the group, leaves.
+ *
  *	hostile-qps [--milliseconds N] [PATTERN...]
  *
  *	--milliseconds	how long each case goes on, at least; 500 without it
@@ -1470,6 +1472,120 @@ TEST_F_TIMEOUT(failing, completes_each_datagram_once, PATIENCE)
 	pthread_join(failer.thread, NULL);
 	TH_LOG("%u QPs, %u failed before all was sent", rounds, amid);
 	EXPECT_GE(amid, LEAST);
+}
+
+/* ---- Multicast groups ---- */
+
+#define GROUPS	100
+
+FIXTURE(multicast) {
+	struct rig rig;
+	struct rxe_qp qp[2];
+};
+
+FIXTURE_SETUP(multicast)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	int i;
+
+	become_nobody();
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+	config.type = IBV_QPT_UD;
+	for (i = 0; i < 2; i++)
+		rxe_make_qp(&self->rig.end, &config, &self->qp[i]);
+}
+
+FIXTURE_TEARDOWN(multicast)
+{
+	rxe_close(&self->rig.end);
+}
+
+static union ibv_gid group_gid(int n)
+{
+	return (union ibv_gid) { .raw = { 0xff, 0x0e, [13] = 0x77, [14] = n >> 8, [15] = n } };
+}
+
+/* How many addresses of such groups the network devices listen to. */
+static int group_addresses(void)
+{
+	FILE *file = fopen("/proc/net/dev_mcast", "r");
+	char line[200];
+	int found = 0;
+
+	if (!file)
+		err(1, "/proc/net/dev_mcast");
+	while (fgets(line, sizeof(line), file))
+		found += !!strstr(line, "333300770");
+	fclose(file);
+	return found;
+}
+
+/* The last QP that leaves a group takes the address of the group from the network device. */
+TEST_F_TIMEOUT(multicast, leaves_no_address, PATIENCE)
+{
+	union ibv_gid group;
+	int i;
+
+	for (i = 0; i < GROUPS; i++) {
+		group = group_gid(i);
+		ASSERT_EQ(0, ibv_attach_mcast(self->qp[0].qp, &group, 0));
+		ASSERT_EQ(0, ibv_attach_mcast(self->qp[1].qp, &group, 0));
+		ASSERT_EQ(0, ibv_detach_mcast(self->qp[0].qp, &group, 0));
+		if (!i)
+			EXPECT_EQ(1, group_addresses());
+		ASSERT_EQ(0, ibv_detach_mcast(self->qp[1].qp, &group, 0));
+	}
+	EXPECT_EQ(0, group_addresses());
+}
+
+struct joiner {
+	pthread_t thread;
+	int cpu;
+	struct ibv_qp *qp;
+	atomic_bool stop;
+	atomic_uint times;
+	atomic_int error;
+};
+
+static void *join_and_leave(void *arg)
+{
+	union ibv_gid group = group_gid(1);
+	struct joiner *joiner = arg;
+
+	stay_on_cpu(joiner->cpu);
+	for (; !joiner->stop && !joiner->error; joiner->times++) {
+		joiner->error = ibv_attach_mcast(joiner->qp, &group, 0);
+		if (!joiner->error)
+			joiner->error = ibv_detach_mcast(joiner->qp, &group, 0);
+	}
+	return NULL;
+}
+
+/* A QP joins a group while the last one in it leaves.  If it has joined, it can leave. */
+TEST_F_TIMEOUT(multicast, joined_while_it_ends, PATIENCE)
+{
+	const long long end = now_ms() + 4 * milliseconds;
+	struct joiner joiner[2] = { };
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		joiner[i].cpu = i;
+		joiner[i].qp = self->qp[i].qp;
+		if (pthread_create(&joiner[i].thread, NULL, join_and_leave, &joiner[i]))
+			errx(1, "no thread");
+	}
+	while ((now_ms() < end || joiner[0].times < LEAST || joiner[1].times < LEAST) &&
+	       !joiner[0].error && !joiner[1].error)
+		poll(NULL, 0, 1);
+	for (i = 0; i < 2; i++)
+		joiner[i].stop = true;
+	for (i = 0; i < 2; i++) {
+		pthread_join(joiner[i].thread, NULL);
+		EXPECT_STREQ(strerror(0), strerror(joiner[i].error));
+	}
+	TH_LOG("the two have joined %u and %u times", joiner[0].times, joiner[1].times);
+	for (i = 0; i < 2; i++)
+		EXPECT_EQ(0, ibv_destroy_qp(self->qp[i].qp));
 }
 
 int main(int argc, char **argv)
