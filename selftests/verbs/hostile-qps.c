@@ -24,6 +24,8 @@
  *
  * It has QPs join and leave multicast groups, also while another QP, the last one in the group, leaves.
  *
+ * It gives pages of an on-demand region back while a prefetch of the region fails.
+ *
  *	hostile-qps [--milliseconds N] [PATTERN...]
  *
  *	--milliseconds	how long each case goes on, at least; 500 without it
@@ -37,10 +39,13 @@
 #include <grp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/rdma_user_rxe.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "rxe_mpe_case_runner.h"
@@ -1586,6 +1591,132 @@ TEST_F_TIMEOUT(multicast, joined_while_it_ends, PATIENCE)
 	TH_LOG("the two have joined %u and %u times", joiner[0].times, joiner[1].times);
 	for (i = 0; i < 2; i++)
 		EXPECT_EQ(0, ibv_destroy_qp(self->qp[i].qp));
+}
+
+/* ---- On-demand regions ---- */
+
+#define ON_DEMAND	(4 << 20)	/* bytes: long enough to go and to be looked at in the middle of it */
+#define PREFETCHED	20
+
+FIXTURE(on_demand) {
+	struct rig rig;
+	struct rxe_qp pair[2];
+	struct ibv_mr *local;
+	__u8 *memory;			/* the page behind it is not accessible */
+	struct ibv_mr *mr;
+};
+
+FIXTURE_SETUP(on_demand)
+{
+	need_odp(_metadata);
+	open_as_nobody(&self->rig, 0);
+	self->local = rxe_reg_mr(&self->rig.end, MEMORY_LEN - PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	self->memory = mmap(NULL, ON_DEMAND + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (self->memory == MAP_FAILED)
+		err(1, "memory");
+	madvise(self->memory, ON_DEMAND, MADV_NOHUGEPAGE);	/* it fails if the kernel has no huge pages */
+	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, ON_DEMAND + PAGE, ACCESS_DRAM | IBV_ACCESS_ON_DEMAND);
+	if (!self->local || !self->mr || mprotect(self->memory + ON_DEMAND, PAGE, PROT_NONE))
+		err(1, "a memory region");
+	make_pair(&self->rig.end, self->pair);
+}
+
+FIXTURE_TEARDOWN(on_demand)
+{
+	rxe_close(&self->rig.end);
+}
+
+static struct ib_uverbs_attr mandatory(__u16 id, __u16 len, __u64 data)
+{
+	return (struct ib_uverbs_attr) {
+		.attr_id = id, .len = len, .flags = UVERBS_ATTR_F_MANDATORY, .data = data,
+	};
+}
+
+/* As ibv_advise_mr() would do, which rxe's provider has not: the whole region. */
+static int prefetch(struct rxe_end *end, const struct ibv_mr *mr)
+{
+	const struct ib_uverbs_sge range = { (uintptr_t)mr->addr, mr->length, mr->lkey };
+	struct {
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attrs[4];
+	} cmd = {
+		.hdr = {
+			.length = sizeof(cmd), .object_id = UVERBS_OBJECT_MR,
+			.method_id = UVERBS_METHOD_ADVISE_MR, .num_attrs = 4,
+			.driver_id = RDMA_DRIVER_RXE,
+		},
+		.attrs = {
+			mandatory(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, 0, end->pd->handle),
+			mandatory(UVERBS_ATTR_ADVISE_MR_ADVICE, sizeof(__u64),
+				  IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE),
+			mandatory(UVERBS_ATTR_ADVISE_MR_FLAGS, sizeof(__u32), IB_UVERBS_ADVISE_MR_FLAG_FLUSH),
+			mandatory(UVERBS_ATTR_ADVISE_MR_SGE_LIST, sizeof(range), (uintptr_t)&range),
+		},
+	};
+
+	return ioctl(end->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) ? errno : 0;
+}
+
+struct prefetcher {
+	pthread_t thread;
+	struct rxe_end *end;
+	struct ibv_mr *mr;
+	atomic_uint times;
+	int error;
+};
+
+/* Until it does not fail for lack of rights, or because pages keep going */
+static void *prefetch_again(void *arg)
+{
+	struct prefetcher *prefetcher = arg;
+
+	stay_on_cpu(1);
+	do {
+		prefetcher->error = prefetch(prefetcher->end, prefetcher->mr);
+		prefetcher->times++;
+	} while (prefetcher->error == EFAULT || prefetcher->error == EBUSY);
+	return NULL;
+}
+
+static void write_byte(struct __test_metadata *_metadata, FIXTURE_DATA(on_demand) *self, __u8 *to, __u8 value)
+{
+	struct ibv_sge sge = { (uintptr_t)self->local->addr, 1, self->local->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { (uintptr_t)to, self->mr->rkey },
+	};
+	struct ibv_wc wc;
+
+	*(__u8 *)self->local->addr = value;
+	ASSERT_EQ(0, ibv_post_send(self->pair[0].qp, &wr, &bad));
+	ASSERT_TRUE(rxe_wait_wc(&self->rig.end, &wc, ANSWER_MS));
+	ASSERT_STREQ("success", ibv_wc_status_str(wc.status));
+}
+
+/*
+ * The prefetch looks at a page after the kernel was told that the page goes, and before it has gone.  Then it fails at
+ * the last page.  A WRITE must not be stored to the page that has gone.
+ */
+TEST_F_TIMEOUT(on_demand, page_goes_beside_a_prefetch, PATIENCE)
+{
+	struct prefetcher prefetcher = { .end = &self->rig.end, .mr = self->mr };
+	const long long end = now_ms() + 4 * milliseconds;
+	__u8 *byte = self->memory + ON_DEMAND - PAGE;
+	unsigned int rounds;
+
+	if (pthread_create(&prefetcher.thread, NULL, prefetch_again, &prefetcher))
+		errx(1, "no thread");
+	for (rounds = 1; now_ms() < end || prefetcher.times < PREFETCHED; rounds++) {
+		ASSERT_EQ(0, madvise(self->memory, ON_DEMAND, MADV_POPULATE_WRITE));
+		ASSERT_EQ(0, madvise(self->memory, ON_DEMAND, MADV_DONTNEED));
+		write_byte(_metadata, self, byte, rounds);
+		ASSERT_EQ((__u8)rounds, *byte);
+	}
+	ASSERT_EQ(0, mprotect(self->memory + ON_DEMAND, PAGE, PROT_READ | PROT_WRITE));
+	pthread_join(prefetcher.thread, NULL);
+	EXPECT_STREQ(strerror(0), strerror(prefetcher.error));
+	TH_LOG("%u rounds, %u prefetches", rounds - 1, prefetcher.times);
 }
 
 int main(int argc, char **argv)
