@@ -63,6 +63,7 @@ static const char choke[] = "tc qdisc replace dev $rxe root pfifo limit 0";
 static const char loss[] = "tc qdisc replace dev $rxe root netem loss 100%";
 static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
 static const char no_route[] = "ip route replace unreachable 2001:2::c612:2";
+static const char forget_mtu[] = "ip route flush cache";
 static const char end_no_route[] = "ip route del unreachable 2001:2::c612:2 2>/dev/null || true";
 
 /*
@@ -425,9 +426,9 @@ static __u32 sum_words(const void *bytes, size_t len)
 	return sum;
 }
 
-static __u16 ip_checksum(const struct iphdr *ip, const void *options, size_t len)
+static __u16 checksum(const void *header, size_t header_len, const void *rest, size_t rest_len)
 {
-	__u32 sum = sum_words(ip, sizeof(*ip)) + sum_words(options, len);
+	__u32 sum = sum_words(header, header_len) + sum_words(rest, rest_len);
 
 	sum = (sum & 0xffff) + (sum >> 16);
 	return ~(sum + (sum >> 16));
@@ -446,7 +447,7 @@ static struct iphdr ipv4_header(size_t len, __u32 from)
 		.daddr = htonl(RXE_ADDR),
 	};
 
-	ip.check = ip_checksum(&ip, NULL, 0);
+	ip.check = checksum(&ip, sizeof(ip), NULL, 0);
 	return ip;
 }
 
@@ -464,6 +465,13 @@ static struct ipv6hdr ipv6_header(size_t len, __u32 from)
 	return ip;
 }
 
+static void fill_ethernet_header(struct wire *wire)
+{
+	memcpy(wire->eth.h_dest, rxe_mac, ETH_ALEN);
+	memcpy(wire->eth.h_source, peer_mac, ETH_ALEN);
+	wire->eth.h_proto = htons(ether_type());
+}
+
 static void fill_outer_headers(const struct frame *frame, struct wire *wire)
 {
 	size_t len = ip_len(frame->len) + ROCE_ICRC_BYTES;
@@ -474,9 +482,7 @@ static void fill_outer_headers(const struct frame *frame, struct wire *wire)
 		.len = frame->no_udp_len ? 0 : htons(len - ip_header_len()),
 	};
 
-	memcpy(wire->eth.h_dest, rxe_mac, ETH_ALEN);
-	memcpy(wire->eth.h_source, peer_mac, ETH_ALEN);
-	wire->eth.h_proto = htons(ether_type());
+	fill_ethernet_header(wire);
 	if (peer_link.ipv6)
 		wire->v6 = ipv6_header(len, from);
 	else
@@ -496,7 +502,7 @@ static size_t insert_options(struct wire *wire, size_t len)
 	ip.ihl += sizeof(nothing) / 4;
 	ip.tot_len = htons(ntohs(ip.tot_len) + sizeof(nothing));
 	ip.check = 0;
-	ip.check = ip_checksum(&ip, nothing, sizeof(nothing));
+	ip.check = checksum(&ip, sizeof(ip), nothing, sizeof(nothing));
 	wire->v4 = ip;
 	return len + sizeof(nothing);
 }
@@ -509,9 +515,19 @@ long long now_ms(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-void peer_send_frame(struct frame *frame)
+static void send_wire(const struct wire *wire, size_t len)
 {
 	const long long deadline = now_ms() + ANSWER_MS * wait_scale();
+
+	/* ENOBUFS: the kernel's end is busy with what came before */
+	while (sendto(peer_socket, wire, len, 0, (struct sockaddr *)&rxe_lladdr,
+		      sizeof(rxe_lladdr)) != (ssize_t)len)
+		if (errno != ENOBUFS || now_ms() > deadline)
+			err(1, "sending on the peer's end");
+}
+
+void peer_send_frame(struct frame *frame)
+{
 	size_t len = ETH_HLEN + ip_len(frame->len) + ROCE_ICRC_BYTES;
 	struct wire wire;
 
@@ -520,11 +536,7 @@ void peer_send_frame(struct frame *frame)
 	roce_icrc_put(&wire.v4, ip_len(frame->len), icrc_to_send(frame, &wire));
 	if (frame->options && !peer_link.ipv6)
 		len = insert_options(&wire, len);
-	/* ENOBUFS: the kernel's end is busy with what came before */
-	while (sendto(peer_socket, &wire, len, 0, (struct sockaddr *)&rxe_lladdr,
-		      sizeof(rxe_lladdr)) != (ssize_t)len)
-		if (errno != ENOBUFS || now_ms() > deadline)
-			err(1, "sending on the peer's end");
+	send_wire(&wire, len);
 }
 
 void peer_send(const struct packet *packet)
@@ -533,6 +545,40 @@ void peer_send(const struct packet *packet)
 
 	packet_to_frame(packet, &frame);
 	peer_send_frame(&frame);
+}
+
+void peer_claim_mtu(__u16 mtu)
+{
+	struct {
+		__u8 type, code;
+		__u16 check;
+		__be16 unused, mtu;
+		struct iphdr about;
+		__u8 echo_reply[8];		/* of type 0 */
+	} message = {
+		.type = 3, .code = 4,		/* fragmentation needed and DF set, RFC 792 */
+		.mtu = htons(mtu),
+		.about = ipv4_header(mtu + 4, PEER_ADDR),
+	};
+	const size_t len = sizeof(struct iphdr) + sizeof(message);
+	struct wire wire;
+
+	message.about.protocol = IPPROTO_ICMP;
+	message.about.saddr = htonl(RXE_ADDR);
+	message.about.daddr = htonl(PEER_ADDR);
+	message.check = checksum(&message, sizeof(message), NULL, 0);
+	fill_ethernet_header(&wire);
+	wire.v4 = ipv4_header(len, PEER_ADDR);
+	wire.v4.protocol = IPPROTO_ICMP;
+	wire.v4.check = 0;
+	wire.v4.check = checksum(&wire.v4, sizeof(wire.v4), NULL, 0);
+	memcpy(&wire.v4 + 1, &message, sizeof(message));
+	send_wire(&wire, ETH_HLEN + len);
+}
+
+void peer_forget_mtu(void)
+{
+	run(forget_mtu, "have the kernel forget what ICMP told it");
 }
 
 void peer_stall_link(void)

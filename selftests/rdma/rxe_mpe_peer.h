@@ -139,6 +139,11 @@ void peer_lose_all(void);
 /* The end of all three. */
 void peer_end_stall(void);
 
+/* A router claims that the MTU on the way from the kernel to the peer is @mtu.  Over IPv4. */
+void peer_claim_mtu(__u16 mtu);
+/* The end of that. */
+void peer_forget_mtu(void);
+
 /* From now on the kernel has no route to the peer, if that is reached by IPv6. */
 void peer_cut_route(void);
 /* The end of that; it does no harm where there is a route. */

@@ -350,6 +350,37 @@ CASE(unsent, with_a_write_behind, "4 duplicates",
 	expect_memory(_metadata, rig);
 }
 
+/* ---- A smaller MTU, which any host can claim ---- */
+
+FIXTURE(claimed_mtu) {
+	struct rig rig;
+};
+
+FIXTURE_SETUP(claimed_mtu)
+{
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
+FIXTURE_TEARDOWN(claimed_mtu)
+{
+	peer_forget_mtu();
+	rig_close(_metadata, &self->rig);
+}
+
+CASE(claimed_mtu, answered, "5 answers",
+     "a whole packet is sent although ICMP has claimed a smaller MTU: that of the QP holds")
+{
+	struct rig *rig = &self->rig;
+	struct packet rq = read_only(rig);
+
+	if (peer_link.ipv6)
+		SKIP_CASE("the message is of IPv4");
+	rq.dmalen = MTU;
+	served(_metadata, rig, rq);
+	peer_claim_mtu(MTU / 2 + 60);
+	served(_metadata, rig, rq);
+}
+
 /* ---- READs that take long ---- */
 
 struct long_region {
