@@ -547,8 +547,26 @@ void peer_send(const struct packet *packet)
 	peer_send_frame(&frame);
 }
 
+/* What the kernel believes. */
+static int mtu_to_peer(void)
+{
+	const struct sockaddr_in peer = {
+		.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT),
+		.sin_addr.s_addr = htonl(PEER_ADDR),
+	};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), mtu;
+	socklen_t len = sizeof(mtu);
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) ||
+	    getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len))
+		err(1, "asking for the MTU");
+	close(fd);
+	return mtu;
+}
+
 void peer_claim_mtu(__u16 mtu)
 {
+	const long long deadline = now_ms() + ANSWER_MS * wait_scale();
 	struct {
 		__u8 type, code;
 		__u16 check;
@@ -574,6 +592,9 @@ void peer_claim_mtu(__u16 mtu)
 	wire.v4.check = checksum(&wire.v4, sizeof(wire.v4), NULL, 0);
 	memcpy(&wire.v4 + 1, &message, sizeof(message));
 	send_wire(&wire, ETH_HLEN + len);
+	while (mtu_to_peer() != mtu)
+		if (now_ms() > deadline)
+			errx(1, "the kernel has not taken the MTU that ICMP has claimed");
 }
 
 void peer_forget_mtu(void)

@@ -139,7 +139,11 @@ void peer_lose_all(void);
 /* The end of all three. */
 void peer_end_stall(void);
 
-/* A router claims that the MTU on the way from the kernel to the peer is @mtu.  Over IPv4. */
+/*
+ * A router claims that the MTU on the way from the kernel to the peer is @mtu, and the kernel takes
+ * it.  Over IPv4; LEAST_MTU is the least that it takes.
+ */
+#define LEAST_MTU	552
 void peer_claim_mtu(__u16 mtu);
 /* The end of that. */
 void peer_forget_mtu(void);

@@ -1598,33 +1598,23 @@ TEST_F_TIMEOUT(multicast, joined_while_it_ends, PATIENCE)
 #define ON_DEMAND	(4 << 20)	/* bytes: long enough to go and to be looked at in the middle of it */
 #define PREFETCHED	20
 
+struct prefetcher {
+	pthread_t thread;
+	struct rxe_end *end;
+	struct ibv_mr *mr;
+	atomic_bool over;
+	atomic_uint times;
+	int error;
+};
+
 FIXTURE(on_demand) {
 	struct rig rig;
 	struct rxe_qp pair[2];
 	struct ibv_mr *local;
 	__u8 *memory;			/* the page behind it is not accessible */
 	struct ibv_mr *mr;
+	struct prefetcher prefetcher;
 };
-
-FIXTURE_SETUP(on_demand)
-{
-	need_odp(_metadata);
-	open_as_nobody(&self->rig, 0);
-	self->local = rxe_reg_mr(&self->rig.end, MEMORY_LEN - PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
-	self->memory = mmap(NULL, ON_DEMAND + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (self->memory == MAP_FAILED)
-		err(1, "memory");
-	madvise(self->memory, ON_DEMAND, MADV_NOHUGEPAGE);	/* it fails if the kernel has no huge pages */
-	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, ON_DEMAND + PAGE, ACCESS_DRAM | IBV_ACCESS_ON_DEMAND);
-	if (!self->local || !self->mr || mprotect(self->memory + ON_DEMAND, PAGE, PROT_NONE))
-		err(1, "a memory region");
-	make_pair(&self->rig.end, self->pair);
-}
-
-FIXTURE_TEARDOWN(on_demand)
-{
-	rxe_close(&self->rig.end);
-}
 
 static struct ib_uverbs_attr mandatory(__u16 id, __u16 len, __u64 data)
 {
@@ -1658,14 +1648,6 @@ static int prefetch(struct rxe_end *end, const struct ibv_mr *mr)
 	return ioctl(end->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) ? errno : 0;
 }
 
-struct prefetcher {
-	pthread_t thread;
-	struct rxe_end *end;
-	struct ibv_mr *mr;
-	atomic_uint times;
-	int error;
-};
-
 /* Until it does not fail for lack of rights, or because pages keep going */
 static void *prefetch_again(void *arg)
 {
@@ -1676,7 +1658,36 @@ static void *prefetch_again(void *arg)
 		prefetcher->error = prefetch(prefetcher->end, prefetcher->mr);
 		prefetcher->times++;
 	} while (prefetcher->error == EFAULT || prefetcher->error == EBUSY);
+	prefetcher->over = true;
 	return NULL;
+}
+
+FIXTURE_SETUP(on_demand)
+{
+	need_odp(_metadata);
+	open_as_nobody(&self->rig, 0);
+	self->local = rxe_reg_mr(&self->rig.end, MEMORY_LEN - PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	self->memory = mmap(NULL, ON_DEMAND + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (self->memory == MAP_FAILED)
+		err(1, "memory");
+	madvise(self->memory, ON_DEMAND, MADV_NOHUGEPAGE);	/* it fails if the kernel has no huge pages */
+	self->mr = ibv_reg_mr(self->rig.end.pd, self->memory, ON_DEMAND + PAGE, ACCESS_DRAM | IBV_ACCESS_ON_DEMAND);
+	if (!self->local || !self->mr || mprotect(self->memory + ON_DEMAND, PAGE, PROT_NONE))
+		err(1, "a memory region");
+	make_pair(&self->rig.end, self->pair);
+	self->prefetcher = (struct prefetcher) { .end = &self->rig.end, .mr = self->mr };
+	if (pthread_create(&self->prefetcher.thread, NULL, prefetch_again, &self->prefetcher))
+		errx(1, "no thread");
+}
+
+/* The last page becomes accessible, so the prefetcher ends. */
+FIXTURE_TEARDOWN(on_demand)
+{
+	if (mprotect(self->memory + ON_DEMAND, PAGE, PROT_READ | PROT_WRITE))
+		err(1, "mprotect");
+	pthread_join(self->prefetcher.thread, NULL);
+	EXPECT_STREQ(strerror(0), strerror(self->prefetcher.error));
+	rxe_close(&self->rig.end);
 }
 
 static void write_byte(struct __test_metadata *_metadata, FIXTURE_DATA(on_demand) *self, __u8 *to, __u8 value)
@@ -1700,23 +1711,21 @@ static void write_byte(struct __test_metadata *_metadata, FIXTURE_DATA(on_demand
  */
 TEST_F_TIMEOUT(on_demand, page_goes_beside_a_prefetch, PATIENCE)
 {
-	struct prefetcher prefetcher = { .end = &self->rig.end, .mr = self->mr };
+	struct prefetcher *prefetcher = &self->prefetcher;
 	const long long end = now_ms() + 4 * milliseconds;
 	__u8 *byte = self->memory + ON_DEMAND - PAGE;
 	unsigned int rounds;
+	__u8 value;
 
-	if (pthread_create(&prefetcher.thread, NULL, prefetch_again, &prefetcher))
-		errx(1, "no thread");
-	for (rounds = 1; now_ms() < end || prefetcher.times < PREFETCHED; rounds++) {
+	for (rounds = 0; now_ms() < end || prefetcher->times < PREFETCHED; rounds++) {
+		ASSERT_FALSE(prefetcher->over);
 		ASSERT_EQ(0, madvise(self->memory, ON_DEMAND, MADV_POPULATE_WRITE));
 		ASSERT_EQ(0, madvise(self->memory, ON_DEMAND, MADV_DONTNEED));
-		write_byte(_metadata, self, byte, rounds);
-		ASSERT_EQ((__u8)rounds, *byte);
+		value = 1 + rounds % 255;
+		write_byte(_metadata, self, byte, value);
+		ASSERT_EQ(value, *byte);
 	}
-	ASSERT_EQ(0, mprotect(self->memory + ON_DEMAND, PAGE, PROT_READ | PROT_WRITE));
-	pthread_join(prefetcher.thread, NULL);
-	EXPECT_STREQ(strerror(0), strerror(prefetcher.error));
-	TH_LOG("%u rounds, %u prefetches", rounds - 1, prefetcher.times);
+	TH_LOG("%u rounds, %u prefetches", rounds, prefetcher->times);
 }
 
 int main(int argc, char **argv)

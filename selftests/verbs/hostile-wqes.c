@@ -420,7 +420,7 @@ struct refiller {
 	struct send_ring ring;
 	pthread_t thread;
 	char *workers;		/* the CPUs of the kernel's workers before */
-	int milliseconds;	/* after which it stops by itself; 0: never */
+	_Atomic long long end;	/* when it stops by itself, as now_ms() tells; 0: never */
 	atomic_bool busy, stop, over;
 	atomic_bool late;	/* the consumer has found nothing, and stopped */
 	atomic_uint laps;	/* of the consumer */
@@ -456,11 +456,10 @@ static void *refill(void *arg)
 {
 	struct refiller *refiller = arg;
 	volatile struct rxe_queue_buf *queue = refiller->ring.queue;
-	long long end = now_ms() + refiller->milliseconds;
 	__u32 last = 0, consumer;
 
 	stay_on_cpu(1);
-	while (!refiller->stop && (!refiller->milliseconds || now_ms() < end)) {
+	while (!refiller->stop && (!refiller->end || now_ms() < refiller->end)) {
 		consumer = queue->consumer_index;
 		if (consumer == queue->producer_index)
 			refiller->late = true;
@@ -550,7 +549,7 @@ TEST_F_TIMEOUT(ring, refilled_with_what_is_done, 240)
 TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 {
 	struct client *client = &self->client;
-	struct refiller refiller = { .milliseconds = REFILL_MS * wait_scale() };
+	struct refiller refiller = { };
 	struct packet answer = refill_with_what_is_done(_metadata, client, &refiller);
 
 	/* Begin again if an emulator has stopped the refiller for too long. */
@@ -558,9 +557,10 @@ TEST_F_TIMEOUT(ring, reset_while_it_is_refilled, PATIENCE)
 		refiller.late = false;
 		refiller.laps = 0;
 		peer_send(&answer);
-		while (!refiller.laps && !refiller.late && !refiller.over)
+		while (!refiller.laps && !refiller.late)
 			;
-	} while (refiller.late && !refiller.over);
+	} while (refiller.late);
+	refiller.end = now_ms() + REFILL_MS * wait_scale();
 	/* Some kernels refuse to reset a QP that drains. */
 	rxe_modify_qp(&client->line.qp, IBV_QPS_ERR);
 	rxe_modify_qp(&client->line.qp, IBV_QPS_RESET);
