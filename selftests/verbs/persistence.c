@@ -349,21 +349,26 @@ static unsigned int tell_ratio(const struct sample pair[2], unsigned int n)
 	return a / b * 1000;
 }
 
-/* The ratio of the medians of @n samples each, taken in turn, in thousandths. */
+/* What takes long needs few samples: a disturbance is short beside it. */
+#define FEW_SAMPLES	20
+#define SAMPLING_MS	10000
+
+/* The ratio of the medians of up to @n samples each, taken in turn, in thousandths. */
 static unsigned int compare(struct __test_metadata *_metadata, struct loop *loop,
 			    struct sample pair[2], unsigned int n, unsigned int burst)
 {
+	const __u64 enough = now() + SAMPLING_MS * 1000000ull;
 	__u64 times[2][n];
 	unsigned int i;
 
 	pair[0].times = times[0];
 	pair[1].times = times[1];
 	/* The first of each is not counted: the QP and the caches are cold. */
-	for (i = 0; i <= n; i++) {
-		times[0][i % n] = time_requests(_metadata, loop, &pair[0].request, burst);
-		times[1][i % n] = time_requests(_metadata, loop, &pair[1].request, burst);
+	for (i = 0; i <= n && (i <= FEW_SAMPLES || now() < enough); i++) {
+		times[0][i ? i - 1 : 0] = time_requests(_metadata, loop, &pair[0].request, burst);
+		times[1][i ? i - 1 : 0] = time_requests(_metadata, loop, &pair[1].request, burst);
 	}
-	return tell_ratio(pair, n);
+	return tell_ratio(pair, i - 1);
 }
 
 /* In thousandths, as the ratios are. */
