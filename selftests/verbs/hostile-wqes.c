@@ -412,7 +412,7 @@ TEST_F_TIMEOUT(late, wqe, PATIENCE)
 
 /* ---- A ring that never gets empty ---- */
 
-#define REFILL_MS	5000	/* then it stops by itself, if nothing stops it before */
+#define REFILL_MS	30000	/* then it stops by itself: a debug kernel needs up to 68 s for a reset, scaled by 4 */
 #define WQE_PENDING	2	/* wqe_state_pending: sent */
 #define WQE_DONE	3	/* wqe_state_done, of what the completer has only to take */
 
