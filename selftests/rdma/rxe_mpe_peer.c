@@ -5,6 +5,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/icmpv6.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/ip.h>
@@ -63,7 +64,7 @@ static const char choke[] = "tc qdisc replace dev $rxe root pfifo limit 0";
 static const char loss[] = "tc qdisc replace dev $rxe root netem loss 100%";
 static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
 static const char no_route[] = "ip route replace unreachable 2001:2::c612:2";
-static const char forget_mtu[] = "ip route flush cache";
+static const char forget_mtu[] = "ip route flush cache; ip -6 route flush cache";
 static const char end_no_route[] = "ip route del unreachable 2001:2::c612:2 2>/dev/null || true";
 
 /*
@@ -367,7 +368,7 @@ void peer_gid(__u32 addr, __u8 gid[16])
 	memcpy(gid + 12, &addr, sizeof(addr));
 }
 
-/* A frame as it is on the link.  udp_at() says what follows the IP header. */
+/* A frame as it is on the link.  after_ip() says what follows the IP header. */
 struct wire {
 	struct ethhdr	eth;
 	union {
@@ -383,7 +384,7 @@ static size_t ip_header_len(void)
 	return peer_link.ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 }
 
-static __u8 *udp_at(struct wire *wire)
+static __u8 *after_ip(struct wire *wire)
 {
 	return (__u8 *)&wire->v4 + ip_header_len();
 }
@@ -434,7 +435,7 @@ static __u16 checksum(const void *header, size_t header_len, const void *rest, s
 	return ~(sum + (sum >> 16));
 }
 
-static struct iphdr ipv4_header(size_t len, __u32 from)
+static struct iphdr ipv4_header(size_t len, __u8 protocol, __u32 from, __u32 to)
 {
 	struct iphdr ip = {
 		.version = 4,
@@ -442,27 +443,39 @@ static struct iphdr ipv4_header(size_t len, __u32 from)
 		.tot_len = htons(len),
 		.frag_off = htons(0x4000),
 		.ttl = 64,
-		.protocol = IPPROTO_UDP,
+		.protocol = protocol,
 		.saddr = htonl(from),
-		.daddr = htonl(RXE_ADDR),
+		.daddr = htonl(to),
 	};
 
 	ip.check = checksum(&ip, sizeof(ip), NULL, 0);
 	return ip;
 }
 
-static struct ipv6hdr ipv6_header(size_t len, __u32 from)
+static struct ipv6hdr ipv6_header(size_t len, __u8 protocol, __u32 from, __u32 to)
 {
 	struct ipv6hdr ip = {
 		.version = 6,
 		.payload_len = htons(len - sizeof(ip)),
-		.nexthdr = IPPROTO_UDP,
+		.nexthdr = protocol,
 		.hop_limit = 64,
 	};
 
 	peer_gid(from, (__u8 *)&ip.saddr);
-	peer_gid(RXE_ADDR, (__u8 *)&ip.daddr);
+	peer_gid(to, (__u8 *)&ip.daddr);
 	return ip;
+}
+
+/* @len: the bytes of the packet, from this header on. */
+static void put_ip_header(void *at, size_t len, __u8 protocol, __u32 from, __u32 to)
+{
+	const struct ipv6hdr v6 = ipv6_header(len, protocol, from, to);
+	const struct iphdr v4 = ipv4_header(len, protocol, from, to);
+
+	if (peer_link.ipv6)
+		memcpy(at, &v6, sizeof(v6));
+	else
+		memcpy(at, &v4, sizeof(v4));
 }
 
 static void fill_ethernet_header(struct wire *wire)
@@ -483,11 +496,8 @@ static void fill_outer_headers(const struct frame *frame, struct wire *wire)
 	};
 
 	fill_ethernet_header(wire);
-	if (peer_link.ipv6)
-		wire->v6 = ipv6_header(len, from);
-	else
-		wire->v4 = ipv4_header(len, from);
-	memcpy(udp_at(wire), &udp, sizeof(udp));
+	put_ip_header(&wire->v4, len, IPPROTO_UDP, from, RXE_ADDR);
+	memcpy(after_ip(wire), &udp, sizeof(udp));
 }
 
 /* Between the IPv4 header and what is after it, to the end of the frame: its new length. */
@@ -532,7 +542,7 @@ void peer_send_frame(struct frame *frame)
 	struct wire wire;
 
 	fill_outer_headers(frame, &wire);
-	memcpy(udp_at(&wire) + sizeof(struct udphdr), frame->wire.roce, frame->len);
+	memcpy(after_ip(&wire) + sizeof(struct udphdr), frame->wire.roce, frame->len);
 	roce_icrc_put(&wire.v4, ip_len(frame->len), icrc_to_send(frame, &wire));
 	if (frame->options && !peer_link.ipv6)
 		len = insert_options(&wire, len);
@@ -550,49 +560,64 @@ void peer_send(const struct packet *packet)
 /* What the kernel believes. */
 static int mtu_to_peer(void)
 {
-	const struct sockaddr_in peer = {
+	const struct sockaddr_in v4 = {
 		.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT),
 		.sin_addr.s_addr = htonl(PEER_ADDR),
 	};
-	int fd = socket(AF_INET, SOCK_DGRAM, 0), mtu;
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(ROCE_UDP_PORT) };
+	int fd = socket(peer_link.ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, 0), mtu, failed;
 	socklen_t len = sizeof(mtu);
 
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) ||
-	    getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len))
+	peer_gid(PEER_ADDR, v6.sin6_addr.s6_addr);
+	if (peer_link.ipv6)
+		failed = connect(fd, (const struct sockaddr *)&v6, sizeof(v6)) ||
+			 getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &len);
+	else
+		failed = connect(fd, (const struct sockaddr *)&v4, sizeof(v4)) ||
+			 getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len);
+	if (failed)
 		err(1, "asking for the MTU");
 	close(fd);
 	return mtu;
 }
 
-void peer_claim_mtu(__u16 mtu)
+void peer_claim_least_mtu(void)
 {
 	const long long deadline = now_ms() + ANSWER_MS * wait_scale();
+	const __u8 protocol = peer_link.ipv6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
 	struct {
 		__u8 type, code;
 		__u16 check;
-		__be16 unused, mtu;
-		struct iphdr about;
-		__u8 echo_reply[8];		/* of type 0 */
-	} message = {
-		.type = 3, .code = 4,		/* fragmentation needed and DF set, RFC 792 */
-		.mtu = htons(mtu),
-		.about = ipv4_header(mtu + 4, PEER_ADDR),
-	};
-	const size_t len = sizeof(struct iphdr) + sizeof(message);
+		__be32 mtu;
+		__u8 about[sizeof(struct ipv6hdr) + 8];
+	} message = { .mtu = htonl(LEAST_MTU) };
+	const size_t message_len = offsetof(typeof(message), about) + ip_header_len() + 8;
+	const size_t len = ip_header_len() + message_len;
+	struct {
+		struct in6_addr from, to;
+		__be32 len, protocol;
+	} pseudo = { .len = htonl(message_len), .protocol = htonl(protocol) };
 	struct wire wire;
 
-	message.about.protocol = IPPROTO_ICMP;
-	message.about.saddr = htonl(RXE_ADDR);
-	message.about.daddr = htonl(PEER_ADDR);
-	message.check = checksum(&message, sizeof(message), NULL, 0);
+	/* It quotes the start of an echo reply. */
+	put_ip_header(message.about, LEAST_MTU + 8, protocol, RXE_ADDR, PEER_ADDR);
+	if (peer_link.ipv6) {
+		message.type = ICMPV6_PKT_TOOBIG;
+		message.about[ip_header_len()] = ICMPV6_ECHO_REPLY;
+		peer_gid(PEER_ADDR, pseudo.from.s6_addr);
+		peer_gid(RXE_ADDR, pseudo.to.s6_addr);
+	} else {
+		/* Fragmentation needed and DF set, RFC 792.  The type of an echo reply is 0. */
+		message.type = 3;
+		message.code = 4;
+	}
+	message.check = checksum(&pseudo, peer_link.ipv6 ? sizeof(pseudo) : 0,
+				 &message, message_len);
 	fill_ethernet_header(&wire);
-	wire.v4 = ipv4_header(len, PEER_ADDR);
-	wire.v4.protocol = IPPROTO_ICMP;
-	wire.v4.check = 0;
-	wire.v4.check = checksum(&wire.v4, sizeof(wire.v4), NULL, 0);
-	memcpy(&wire.v4 + 1, &message, sizeof(message));
+	put_ip_header(&wire.v4, len, protocol, PEER_ADDR, RXE_ADDR);
+	memcpy(after_ip(&wire), &message, message_len);
 	send_wire(&wire, ETH_HLEN + len);
-	while (mtu_to_peer() != mtu)
+	while (mtu_to_peer() != LEAST_MTU)
 		if (now_ms() > deadline)
 			errx(1, "the kernel has not taken the MTU that ICMP has claimed");
 }
@@ -672,14 +697,14 @@ static bool accept_frame(struct wire *wire, ssize_t len, struct frame *frame)
 
 	if (len < (ssize_t)(outer + sizeof(struct roce_bth) + ROCE_ICRC_BYTES) || !is_udp(wire))
 		return false;
-	memcpy(&udp, udp_at(wire), sizeof(udp));
+	memcpy(&udp, after_ip(wire), sizeof(udp));
 	if (udp.dest != htons(ROCE_UDP_PORT) ||
 	    ntohs(udp.len) + ETH_HLEN + ip_header_len() != (size_t)len)
 		return false;
 	frame->len = len - outer - ROCE_ICRC_BYTES;
 	frame->source = source_received(wire);
 	frame->options = false;
-	memcpy(frame->wire.roce, udp_at(wire) + sizeof(udp), frame->len);
+	memcpy(frame->wire.roce, after_ip(wire) + sizeof(udp), frame->len);
 	frame->icrc = icrc_received(frame, wire);
 	return is_known_qpn(be32toh(frame->wire.bth.qpn) & ROCE_24BITS);
 }

@@ -140,11 +140,11 @@ void peer_lose_all(void);
 void peer_end_stall(void);
 
 /*
- * A router claims that the MTU on the way from the kernel to the peer is @mtu, and the kernel takes
- * it.  Over IPv4; LEAST_MTU is the least that it takes.
+ * A router claims that the MTU on the way from the kernel to the peer is LEAST_MTU, the least that
+ * the kernel takes.
  */
-#define LEAST_MTU	552
-void peer_claim_mtu(__u16 mtu);
+#define LEAST_MTU	(peer_link.ipv6 ? 1280 : 552)
+void peer_claim_least_mtu(void);
 /* The end of that. */
 void peer_forget_mtu(void);
 

@@ -11,7 +11,7 @@ set -euo pipefail
 
 of_links=('verb.*.answered' 'verb.*.icrc_once' 'verb.*.variant_bits' 'verb.*.truncated_headers' 'verb.*.without_udp_length'
 	'flush.icrc*'
-	'bad_frame.*' 'posted.*' 'icrc*' 'length.*' 'flush_payload.*' 'odp.*' 'unsent.*' 'huge_read.of_half_the_psns' 'long_read.*' 'stalled.*'
+	'bad_frame.*' 'posted.*' 'icrc*' 'length.*' 'flush_payload.*' 'odp.*' 'unsent.*' 'claimed_mtu.*' 'huge_read.of_half_the_psns' 'long_read.*' 'stalled.*'
 	'lost.*.behind_a_half_answered_read' 'ack_request_last.write_of_three_packets')
 [[ ${LONG:-0} == 0 ]] || of_links=()
 
