@@ -273,7 +273,7 @@ reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE
 	@selftests/run-reproducers $(TOPICS)
 
 .PHONY: ulps
-ulps: rdma-core ## test NVMe, NFS and block devices over RDMA (TARGET_RXE=, INITIATOR_RXE=: stock, fixed by the module of `dkms`, or series)
+ulps: rdma-core ## test NVMe, NFS and block devices over RDMA (TARGET_RXE=, INITIATOR_RXE=: stock, fixed by the module of `dkms`, or series; CASES='nvme nfs')
 	@EXPECTED='selftests/expected$(if $(filter stock,$(INITIATOR_RXE)), selftests/suites/data/ulps.stock-initiator)' \
 		selftests/run-tests ulps
 

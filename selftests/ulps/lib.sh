@@ -87,14 +87,17 @@ await_target() { within 120 test -e "$share/ready" || die "the target is not rea
 ##############################################################################
 # Load and faults
 
-# verify FILE [OPTION...]: fio writes to 14 MiB of it in small, medium and large blocks at once, and reads them back.
+mib=${MIB:-8}
+
+# verify FILE [OPTION...]: fio writes to it in small, medium and large blocks at once, 14 MiB in all unless MIB says less, and
+# reads them back.
 verify() {
 	local report
 	report=$(mktemp -p "$tally")
 	fio --output="$report" --output-format=json --filename="$1" --thread --ioengine=libaio --iodepth=8 --direct=1 \
 		--rw=randwrite --verify=crc32c --verify_fatal=1 --do_verify=1 --randrepeat=0 "${@:2}" \
-		--name=small --bs=4k --size=2m --name=medium --bs=16k --offset=4m --size=4m \
-		--name=large --bs=256k --offset=12m --size=8m ||
+		--name=small --bs=4k --size=$((mib * 256))k --name=medium --bs=16k --offset=4m --size=$((mib * 512))k \
+		--name=large --bs=256k --offset=12m --size=${mib}m ||
 		{ grep -v '^[{} ]' "$report"; return 1; }
 	count_bytes "$(jq '[.jobs[].read.io_bytes] | add' "$report")"
 }
@@ -111,12 +114,12 @@ count_bytes() {
 # same_at_both_ends DEVICE BACKING: random bytes that this end writes are in the target's memory, and can be read again.
 same_at_both_ends() {
 	local sum
-	head -c 8M /dev/urandom >"$tally/random"
+	head -c "${mib}M" /dev/urandom >"$tally/random"
 	sum=$(sum <"$tally/random")
 	dd if="$tally/random" of="$1" bs=128k oflag=direct status=none
-	same "read again" "$(dd if="$1" bs=64k count=128 iflag=direct status=none | sum)" "$sum"
-	same "at the target" "$(ask sum "$2" 8)" "$sum"
-	count_bytes $((8 << 20))
+	same "read again" "$(dd if="$1" bs=64k count=$((mib * 16)) iflag=direct status=none | sum)" "$sum"
+	same "at the target" "$(ask sum "$2" "$mib")" "$sum"
+	count_bytes $((mib << 20))
 }
 
 # start_load FILE [OPTION...]: verify again and again until finish_load, which fails if one failed.
