@@ -26,7 +26,7 @@
 #include <linux/uaccess.h>
 
 #define MAX_MS		10000
-#define MAX_CALLERS	3
+#define MAX_CALLERS	4
 #define NAME_LEN	128
 
 enum held { NOTHING, HELD, GONE_ON };
@@ -128,7 +128,8 @@ static int set_point(const char *text, const struct kernel_param *param)
 	int words, err;
 
 	forget_point();
-	words = sscanf(text, "%7s %127s %127s %127s %127s", where, function, callers[0], callers[1], callers[2]);
+	words = sscanf(text, "%7s %127s %127s %127s %127s %127s", where, function, callers[0], callers[1], callers[2],
+		       callers[3]);
 	after = !strcmp(where, "after");
 	if (words < 3 || (!after && strcmp(where, "at")))
 		return -EINVAL;

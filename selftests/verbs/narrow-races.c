@@ -72,9 +72,9 @@ FIXTURE(held) {
 	struct rxe_end end;
 	struct ibv_mr *mr;
 	struct rxe_qp pair[2];		/* the one that is asked, the one that asks */
-	pthread_t poster;
-	bool is_posting;
-	__u32 rkey;			/* what is invalidated */
+	pthread_t posters[2];
+	unsigned int num_posters;
+	__u32 rkey;			/* what is written to or invalidated */
 };
 
 FIXTURE_SETUP(held)
@@ -82,18 +82,19 @@ FIXTURE_SETUP(held)
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 
 	config.resources = 2;
-	self->is_posting = false;
+	self->num_posters = 0;
 	rxe_open(&self->end, false);
 	self->mr = rxe_reg_mr(&self->end, 0, PAGE, ACCESS_DRAM);
 	if (!self->mr)
 		err(1, "a memory region");
+	self->rkey = self->mr->rkey;
 	rxe_make_pair(&self->end, &config, self->pair);
 }
 
 FIXTURE_TEARDOWN(held)
 {
-	if (self->is_posting)
-		pthread_join(self->poster, NULL);
+	while (self->num_posters)
+		pthread_join(self->posters[--self->num_posters], NULL);
 	rxe_close(&self->end);
 }
 
@@ -129,7 +130,7 @@ static void *post_write(void *arg)
 
 	ibv_wr_start(qpx);
 	qpx->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_rdma_write(qpx, self->mr->rkey, start);
+	ibv_wr_rdma_write(qpx, self->rkey, start);
 	ibv_wr_set_sge(qpx, self->mr->lkey, start + PIECE, PIECE);
 	if (ibv_wr_complete(qpx))
 		errx(1, "posting a WRITE");
@@ -139,10 +140,9 @@ static void *post_write(void *arg)
 /* In a thread of its own, for some kernels let the thread that posts do all the work, which may be held. */
 static void start_posting(FIXTURE_DATA(held) *self, void *(*post)(void *self))
 {
-	errno = pthread_create(&self->poster, NULL, post, self);
+	errno = pthread_create(&self->posters[self->num_posters++], NULL, post, self);
 	if (errno)
 		err(1, "a thread");
-	self->is_posting = true;
 }
 
 /* How the next request of the QP completes. */
@@ -371,6 +371,36 @@ TEST_F_TIMEOUT(held, window_deallocated_amid_its_lookup, PATIENCE)
 		TH_LOG("the kernel has freed the window while it was looked up");
 	}
 	EXPECT_NE(IBV_WC_SUCCESS, completion_of(_metadata, self, &self->pair[0]));
+}
+
+/*
+ * A peer's WRITE by the key of a window has passed all checks, and is to be stored, when the owner invalidates the window.
+ * What is in the memory once the invalidation has completed is the owner's.
+ */
+TEST_F_TIMEOUT(held, window_invalidated_amid_a_write, PATIENCE)
+{
+	struct ibv_mw *mw = rxe_bind_mw(&self->end, &self->pair[0], self->mr, 2, (__u64)self->mr->addr, PAGE,
+					ACCESS_WINDOW);
+	unsigned int completed;
+	struct ibv_wc wc;
+
+	self->rkey = mw->rkey;
+	HOLD("at rxe_mr_copy write_data_in execute rxe_receiver rxe_responder");
+	start_posting(self, post_write);
+	expect_held(_metadata);
+	start_posting(self, post_local_inv);
+	completed = rxe_wait_wc(&self->end, &wc, WAIT_MS);
+	EXPECT_EQ(0, completed) {
+		TH_LOG("the invalidation has completed, but the WRITE is still to be stored");
+	}
+	let_go(_metadata);
+	for (; completed < 2; completed++) {
+		ASSERT_TRUE(rxe_wait_wc(&self->end, &wc, END_MS)) {
+			TH_LOG("no completion comes");
+		}
+		EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+	}
+	EXPECT_EQ(0, ibv_dealloc_mw(mw));
 }
 
 /*
