@@ -97,7 +97,7 @@ verify() {
 	fio --output="$report" --output-format=json --filename="$1" --thread --ioengine=libaio --iodepth=8 --direct=1 \
 		--rw=randwrite --verify=crc32c --verify_fatal=1 --do_verify=1 --randrepeat=0 "${@:2}" \
 		--name=small --bs=4k --size=$((mib * 256))k --name=medium --bs=16k --offset=4m --size=$((mib * 512))k \
-		--name=large --bs=256k --offset=12m --size=${mib}m ||
+		--name=large --bs=256k --offset=12m --size="${mib}m" ||
 		{ grep -v '^[{} ]' "$report"; return 1; }
 	count_bytes "$(jq '[.jobs[].read.io_bytes] | add' "$report")"
 }
