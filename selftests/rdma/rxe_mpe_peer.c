@@ -64,7 +64,7 @@ static const char choke[] = "tc qdisc replace dev $rxe root pfifo limit 0";
 static const char loss[] = "tc qdisc replace dev $rxe root netem loss 100%";
 static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
 static const char no_route[] = "ip route replace unreachable 2001:2::c612:2";
-static const char forget_mtu[] = "ip route flush cache; ip -6 route flush cache";
+static const char forget_mtu[] = "ip route flush cache && ip -6 route flush cache";
 static const char end_no_route[] = "ip route del unreachable 2001:2::c612:2 2>/dev/null || true";
 
 /*
@@ -469,13 +469,15 @@ static struct ipv6hdr ipv6_header(size_t len, __u8 protocol, __u32 from, __u32 t
 /* @len: the bytes of the packet, from this header on. */
 static void put_ip_header(void *at, size_t len, __u8 protocol, __u32 from, __u32 to)
 {
-	const struct ipv6hdr v6 = ipv6_header(len, protocol, from, to);
-	const struct iphdr v4 = ipv4_header(len, protocol, from, to);
+	if (peer_link.ipv6) {
+		const struct ipv6hdr ip = ipv6_header(len, protocol, from, to);
 
-	if (peer_link.ipv6)
-		memcpy(at, &v6, sizeof(v6));
-	else
-		memcpy(at, &v4, sizeof(v4));
+		memcpy(at, &ip, sizeof(ip));
+	} else {
+		const struct iphdr ip = ipv4_header(len, protocol, from, to);
+
+		memcpy(at, &ip, sizeof(ip));
+	}
 }
 
 static void fill_ethernet_header(struct wire *wire)

@@ -87,6 +87,7 @@ await_target() { within 120 test -e "$share/ready" || die "the target is not rea
 ##############################################################################
 # Load and faults
 
+# How much data there is to verify: 8 MiB for a comparison, and more for fio in proportion.
 mib=${MIB:-8}
 
 # verify FILE [OPTION...]: fio writes to it in small, medium and large blocks at once, 14 MiB in all unless MIB says less, and
