@@ -890,3 +890,25 @@ CASE(nak, of_a_read_too_late, "5 answers",
 	acknowledge(client, &rq, variant->syndrome);
 	expect_wc(_metadata, client, 1, variant->status);
 }
+
+/* Such as a late one of what the same QP was connected to before. */
+CASE(nak, of_another_amid_a_read, "5 answers",
+     "of what was before a READ whose first response has come: the READ goes on")
+{
+	static const int distances[] = { -1, -0x1000, -0x7ffff0 };
+	struct client *client = &self->client;
+	struct packet rq, earlier, part;
+	size_t i;
+
+	begin_read(_metadata, client, &rq, 1);
+	for (i = 0; i < ARRAY_SIZE(distances); i++) {
+		earlier = rq;
+		earlier.psn = psn_add(rq.psn, distances[i]);
+		acknowledge(client, &earlier, variant->syndrome);
+	}
+	part = read_part(client, &rq, 1, ROCE_RC_READ_RESPONSE_MIDDLE);
+	peer_send(&part);
+	part = read_part(client, &rq, 2, ROCE_RC_READ_RESPONSE_LAST);
+	peer_send(&part);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+}

@@ -821,6 +821,30 @@ CASE(shared_receives, end_is_told_once, "1 QP state",
 	EXPECT_EQ(0, ibv_destroy_srq(config.srq));
 }
 
+CASE(shared_receives, end_amid_a_send, "1 QP state",
+     "the QP moves to the error state amid a SEND: the receive that it has taken is flushed")
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct rig *rig = &self->rig;
+	struct packet part = write_part(rig, ROCE_RC_SEND_FIRST, 0, MTU);
+	struct ibv_wc wc;
+
+	config.srq = ibv_create_srq(rig->end.pd, &attr);
+	ASSERT_NE(NULL, config.srq);
+	flow_reopen(rig, &config);
+	post_shared_receive(_metadata, rig, config.srq);
+	part.va = rig->start;	/* for the model */
+	served(_metadata, rig, part);
+	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_STREQ(ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR), ibv_wc_status_str(wc.status));
+	EXPECT_EQ(rig->flow.qp.qp->qp_num, wc.qp_num);
+	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	EXPECT_EQ(0, ibv_poll_cq(rig->end.cq, 1, &wc));
+	EXPECT_EQ(0, ibv_destroy_srq(config.srq));
+}
+
 /* A UC QP with receives of its own. */
 
 DRAM_FIXTURE(own_receives)

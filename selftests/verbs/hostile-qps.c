@@ -1294,6 +1294,9 @@ TEST_F_TIMEOUT(failing, datagrams_are_sent_again, PATIENCE)
 {
 	struct rig *rig = &self->rig;
 	struct rxe_qp from, to;
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
+	unsigned int i;
 
 	self->config.type = IBV_QPT_UD;
 	rxe_make_qp(&rig->end, &self->config, &from);
@@ -1301,8 +1304,12 @@ TEST_F_TIMEOUT(failing, datagrams_are_sent_again, PATIENCE)
 	send_datagram(_metadata, rig, &from, &to, ~rig->mr->lkey, 0);
 	expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_LOC_PROT_ERR);
 	leave_sqe(_metadata, &from);
-	send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, IBV_SEND_SIGNALED);
-	expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_SUCCESS);
+	/* From each slot of its queue, also from the one whose send has failed. */
+	ASSERT_EQ(0, ibv_query_qp(from.qp, &attr, IBV_QP_CAP, &init_attr));
+	for (i = 0; i < 2 * (init_attr.cap.max_send_wr + 1); i++) {
+		send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, IBV_SEND_SIGNALED);
+		expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_SUCCESS);
+	}
 }
 
 /* The receives of a datagram QP stay when a send of it fails, and one takes what comes afterwards. */
@@ -1325,6 +1332,57 @@ TEST_F_TIMEOUT(failing, datagrams_are_still_received, PATIENCE)
 	leave_sqe(_metadata, &to);
 	send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, 0);
 	expect_wc(_metadata, rig, &to, IBV_WC_RECV, IBV_WC_SUCCESS);
+}
+
+/* A user who waits for solicited completions only is told that a QP has failed. */
+TEST_F_TIMEOUT(failing, wakes_for_a_receive_that_is_flushed, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct pollfd wait = { .events = POLLIN };
+	struct ibv_comp_channel *channel;
+	struct rxe_qp qp;
+
+	channel = ibv_create_comp_channel(rig->end.context);
+	ASSERT_NE(NULL, channel);
+	wait.fd = channel->fd;
+	rig->end.cq = ibv_create_cq(rig->end.context, 4, NULL, channel, 0);
+	ASSERT_NE(NULL, rig->end.cq);
+	rxe_make_qp(&rig->end, &self->config, &qp);
+	rxe_post_recv(&qp, rig->mr, rig->start, 8);
+	ASSERT_EQ(0, ibv_req_notify_cq(rig->end.cq, true));
+	rxe_modify_qp(&qp, IBV_QPS_ERR);
+	EXPECT_EQ(1, poll(&wait, 1, SOON_MS * wait_scale()));
+}
+
+/* A datagram QP goes on when its CQ is full, and each event that says so takes memory until the user reads it. */
+TEST_F_TIMEOUT(failing, tells_once_that_a_cq_is_full, PATIENCE)
+{
+	const int sent = 20;
+	struct rig *rig = &self->rig;
+	struct pollfd wait = { .fd = rig->end.context->async_fd, .events = POLLIN };
+	struct ibv_cq *full = ibv_create_cq(rig->end.context, 1, NULL, NULL, 0), *cq = rig->end.cq;
+	struct ibv_async_event event;
+	struct rxe_qp from, to;
+	int i;
+
+	ASSERT_NE(NULL, full);
+	ASSERT_LT(full->cqe, sent);
+	self->config.type = IBV_QPT_UD;
+	rxe_make_qp(&rig->end, &self->config, &to);
+	rig->end.cq = full;
+	rxe_make_qp(&rig->end, &self->config, &from);
+	rig->end.cq = cq;
+	for (i = 0; i < sent; i++) {
+		rxe_post_recv(&to, rig->mr, rig->start + 256, 40 + 64);
+		send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, IBV_SEND_SIGNALED);
+		expect_wc(_metadata, rig, &to, IBV_WC_RECV, IBV_WC_SUCCESS);
+	}
+	ASSERT_EQ(1, poll(&wait, 1, SOON_MS * wait_scale()));
+	ASSERT_EQ(0, ibv_get_async_event(rig->end.context, &event));
+	EXPECT_EQ(IBV_EVENT_CQ_ERR, event.event_type);
+	EXPECT_EQ(full, event.element.cq);
+	ibv_ack_async_event(&event);
+	EXPECT_EQ(0, poll(&wait, 1, 0));
 }
 
 /*
