@@ -1294,9 +1294,6 @@ TEST_F_TIMEOUT(failing, datagrams_are_sent_again, PATIENCE)
 {
 	struct rig *rig = &self->rig;
 	struct rxe_qp from, to;
-	struct ibv_qp_init_attr init_attr;
-	struct ibv_qp_attr attr;
-	unsigned int i;
 
 	self->config.type = IBV_QPT_UD;
 	rxe_make_qp(&rig->end, &self->config, &from);
@@ -1304,9 +1301,31 @@ TEST_F_TIMEOUT(failing, datagrams_are_sent_again, PATIENCE)
 	send_datagram(_metadata, rig, &from, &to, ~rig->mr->lkey, 0);
 	expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_LOC_PROT_ERR);
 	leave_sqe(_metadata, &from);
-	/* From each slot of its queue, also from the one whose send has failed. */
+	send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, IBV_SEND_SIGNALED);
+	expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_SUCCESS);
+}
+
+/* It does so from each slot of its queue, also from that of the send that has failed. */
+TEST_F_TIMEOUT(failing, datagrams_are_sent_from_each_slot, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
+	struct rxe_qp from, to;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	self->config.type = IBV_QPT_UD;
+	rxe_make_qp(&rig->end, &self->config, &from);
+	rxe_make_qp(&rig->end, &self->config, &to);
+	send_datagram(_metadata, rig, &from, &to, ~rig->mr->lkey, 0);
+	/* Which error it is, datagrams_are_sent_again looks at. */
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	ASSERT_NE(IBV_WC_SUCCESS, wc.status);
+	leave_sqe(_metadata, &from);
 	ASSERT_EQ(0, ibv_query_qp(from.qp, &attr, IBV_QP_CAP, &init_attr));
-	for (i = 0; i < 2 * (init_attr.cap.max_send_wr + 1); i++) {
+	/* The queue has at least one slot more, and at most twice as many. */
+	for (i = 0; i <= 2 * init_attr.cap.max_send_wr; i++) {
 		send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, IBV_SEND_SIGNALED);
 		expect_wc(_metadata, rig, &from, IBV_WC_SEND, IBV_WC_SUCCESS);
 	}
