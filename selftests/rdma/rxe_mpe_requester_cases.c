@@ -388,6 +388,24 @@ CASE(posted, fence_waits_for_it, "3 IB_SEND_FENCE", "a fenced WRITE waits for it
 	expect_successes(_metadata, client, 1);
 }
 
+CASE(posted, fence_outlives_its_failure, "3 IB_SEND_FENCE",
+     "its response is bad: a fenced WRITE that waits for it is flushed, and not sent")
+{
+	struct client *client = &self->client;
+	struct wr fenced = wr_write();
+	struct packet rq = post_and_expect(_metadata, client, variant->make()), answer;
+
+	fenced.flags |= IBV_SEND_FENCE;
+	post(_metadata, client, fenced);
+	expect_silence(_metadata, client);
+	answer = response(client, &rq);
+	answer.payload_len = 8;
+	peer_send(&answer);
+	expect_wc(_metadata, client, 1, IBV_WC_BAD_RESP_ERR);
+	expect_wc(_metadata, client, 2, IBV_WC_WR_FLUSH_ERR);
+	expect_silence(_metadata, client);
+}
+
 CASE(posted, fence_waits_for_all, "3 IB_SEND_FENCE",
      "of three outstanding, the fenced one after them waits for the last")
 {

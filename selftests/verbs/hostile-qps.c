@@ -1353,6 +1353,32 @@ TEST_F_TIMEOUT(failing, datagrams_are_still_received, PATIENCE)
 	expect_wc(_metadata, rig, &to, IBV_WC_RECV, IBV_WC_SUCCESS);
 }
 
+/* Sends that are posted in the error state are flushed, also if there are many for each doorbell. */
+TEST_F_TIMEOUT(failing, flushes_what_is_posted_later, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	struct ibv_sge sge = { rig->start, 8, rig->mr->lkey };
+	struct ibv_send_wr wr[8] = {}, *bad_wr;
+	const int posted = ARRAY_SIZE(wr), rounds = 40;
+	struct rxe_qp qp;
+	int i, round;
+
+	self->config.queue = 15;
+	rxe_make_qp(&rig->end, &self->config, &qp);
+	rxe_modify_qp(&qp, IBV_QPS_ERR);
+	for (i = 0; i < posted; i++) {
+		wr[i].opcode = IBV_WR_SEND;
+		wr[i].sg_list = &sge;
+		wr[i].num_sge = 1;
+		wr[i].next = i + 1 < posted ? &wr[i + 1] : NULL;
+	}
+	for (round = 0; round < rounds; round++) {
+		ASSERT_EQ(0, ibv_post_send(qp.qp, wr, &bad_wr));
+		for (i = 0; i < posted; i++)
+			expect_wc(_metadata, rig, &qp, IBV_WC_SEND, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
 /* A user who waits for solicited completions only is told that a QP has failed. */
 TEST_F_TIMEOUT(failing, wakes_for_a_receive_that_is_flushed, PATIENCE)
 {
