@@ -282,21 +282,26 @@ static struct packet read_part(struct client *client, const struct packet *rq, i
 	return part;
 }
 
+static void send_read_part(struct client *client, const struct packet *rq, int n, __u8 opcode)
+{
+	struct packet part = read_part(client, rq, n, opcode);
+
+	peer_send(&part);
+}
+
 /* It is sent, and its first @n packets come in time: the request of the rest. */
 static struct packet begin_read(struct __test_metadata *_metadata, struct client *client,
 				struct packet *rq, int n)
 {
-	struct packet part, rest;
+	struct packet rest;
 	int i;
 
 	memset(client->end.memory, 0, READ_PACKETS * MTU);
 	*rq = post_and_expect(_metadata, client,
 			      wr_to(IBV_WR_RDMA_READ, REMOTE_VA, READ_PACKETS * MTU));
-	for (i = 0; i < n; i++) {
-		part = read_part(client, rq, i,
-				 i ? ROCE_RC_READ_RESPONSE_MIDDLE : ROCE_RC_READ_RESPONSE_FIRST);
-		peer_send(&part);
-	}
+	for (i = 0; i < n; i++)
+		send_read_part(client, rq, i, i ? ROCE_RC_READ_RESPONSE_MIDDLE :
+						  ROCE_RC_READ_RESPONSE_FIRST);
 	rest = *rq;
 	rest.psn = psn_add(rq->psn, n);
 	rest.va += n * MTU;
@@ -324,17 +329,15 @@ CASE(resumed, completed, "4 retransmission",
      "the packets before have come, the rest is asked for and comes: success, with all the data")
 {
 	struct client *client = &self->client;
-	struct packet rq, rest, part;
+	struct packet rq, rest;
 	int i, n;
 
 	for (n = 0; !variant->opcodes[n]; n++)
 		;
 	rest = begin_read(_metadata, client, &rq, n);
 	expect_retransmission(_metadata, &rest, 1);
-	for (i = n; i < READ_PACKETS; i++) {
-		part = read_part(client, &rq, i, variant->opcodes[i]);
-		peer_send(&part);
-	}
+	for (i = n; i < READ_PACKETS; i++)
+		send_read_part(client, &rq, i, variant->opcodes[i]);
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
 	for (i = 0; i < READ_PACKETS * MTU; i++)
 		ASSERT_EQ(0xa1 + i / MTU, client->end.memory[i]);
@@ -897,7 +900,7 @@ CASE(nak, of_another_amid_a_read, "5 answers",
 {
 	static const int distances[] = { -1, -0x1000, -0x7ffff0 };
 	struct client *client = &self->client;
-	struct packet rq, earlier, part;
+	struct packet rq, earlier;
 	size_t i;
 
 	begin_read(_metadata, client, &rq, 1);
@@ -906,9 +909,7 @@ CASE(nak, of_another_amid_a_read, "5 answers",
 		earlier.psn = psn_add(rq.psn, distances[i]);
 		acknowledge(client, &earlier, variant->syndrome);
 	}
-	part = read_part(client, &rq, 1, ROCE_RC_READ_RESPONSE_MIDDLE);
-	peer_send(&part);
-	part = read_part(client, &rq, 2, ROCE_RC_READ_RESPONSE_LAST);
-	peer_send(&part);
+	send_read_part(client, &rq, 1, ROCE_RC_READ_RESPONSE_MIDDLE);
+	send_read_part(client, &rq, 2, ROCE_RC_READ_RESPONSE_LAST);
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
 }

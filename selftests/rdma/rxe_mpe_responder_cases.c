@@ -667,7 +667,7 @@ CASE(verb, to_a_ud_qp, "1 opcode", "reserved on UD: ignored, whatever service th
 			   ROCE_SERVICE_UD);
 }
 
-/* A UC QP that takes its only receive from an SRQ. */
+/* A QP that takes its only receive from an SRQ. */
 
 DRAM_FIXTURE(shared_receives)
 
@@ -680,17 +680,33 @@ static void post_shared_receive(struct __test_metadata *_metadata, struct rig *r
 	ASSERT_EQ(0, ibv_post_srq_recv(srq, &wr, &bad_wr));
 }
 
-static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig *rig)
+/* The SRQ of a new QP. */
+static struct ibv_srq *open_with_srq(struct __test_metadata *_metadata, struct rig *rig,
+				     enum ibv_qp_type type)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
 	struct rxe_qp_config config = RXE_QP_DEFAULT;
 
-	config.type = IBV_QPT_UC;
+	config.type = type;
 	config.srq = ibv_create_srq(rig->end.pd, &attr);
 	ASSERT_NE(NULL, config.srq);
 	flow_reopen(rig, &config);
-	post_shared_receive(_metadata, rig, config.srq);
 	return config.srq;
+}
+
+static void close_with_srq(struct __test_metadata *_metadata, struct rig *rig,
+			   struct ibv_srq *srq)
+{
+	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	EXPECT_EQ(0, ibv_destroy_srq(srq));
+}
+
+static struct ibv_srq *uc_with_srq(struct __test_metadata *_metadata, struct rig *rig)
+{
+	struct ibv_srq *srq = open_with_srq(_metadata, rig, IBV_QPT_UC);
+
+	post_shared_receive(_metadata, rig, srq);
+	return srq;
 }
 
 /*
@@ -709,8 +725,7 @@ static void finish_uc_with_srq(struct __test_metadata *_metadata, struct rig *ri
 			       struct ibv_srq *srq)
 {
 	both_verbs_served_elsewhere(_metadata, rig);
-	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
-	EXPECT_EQ(0, ibv_destroy_srq(srq));
+	close_with_srq(_metadata, rig, srq);
 }
 
 /* A message has ended with its receive. */
@@ -799,14 +814,10 @@ CASE(shared_receives, uc_beyond_the_receive, "1 payload",
 CASE(shared_receives, end_is_told_once, "1 QP state",
      "in the error state the QP tells once that no receive is left, however many packets come")
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
-	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct rig *rig = &self->rig;
+	struct ibv_srq *srq = open_with_srq(_metadata, rig, IBV_QPT_RC);
 	int i;
 
-	config.srq = ibv_create_srq(rig->end.pd, &attr);
-	ASSERT_NE(NULL, config.srq);
-	flow_reopen(rig, &config);
 	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
 	if (!rxe_wait_event(&rig->end, &rig->flow.qp, IBV_EVENT_QP_LAST_WQE_REACHED, ANSWER_MS))
 		SKIP_CASE("this kernel does not tell that no receive is left");
@@ -817,32 +828,26 @@ CASE(shared_receives, end_is_told_once, "1 QP state",
 		both_verbs_served_elsewhere(_metadata, rig);
 	}
 	EXPECT_FALSE(rxe_wait_event(&rig->end, &rig->flow.qp, IBV_EVENT_QP_LAST_WQE_REACHED, 1));
-	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
-	EXPECT_EQ(0, ibv_destroy_srq(config.srq));
+	close_with_srq(_metadata, rig, srq);
 }
 
 CASE(shared_receives, end_amid_a_send, "1 QP state",
      "the QP moves to the error state amid a SEND: the receive that it has taken is flushed")
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
-	struct rxe_qp_config config = RXE_QP_DEFAULT;
 	struct rig *rig = &self->rig;
+	struct ibv_srq *srq = open_with_srq(_metadata, rig, IBV_QPT_RC);
 	struct packet part = write_part(rig, ROCE_RC_SEND_FIRST, 0, MTU);
 	struct ibv_wc wc;
 
-	config.srq = ibv_create_srq(rig->end.pd, &attr);
-	ASSERT_NE(NULL, config.srq);
-	flow_reopen(rig, &config);
-	post_shared_receive(_metadata, rig, config.srq);
+	post_shared_receive(_metadata, rig, srq);
 	part.va = rig->start;	/* for the model */
 	served(_metadata, rig, part);
 	rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
 	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
 	EXPECT_STREQ(ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR), ibv_wc_status_str(wc.status));
 	EXPECT_EQ(rig->flow.qp.qp->qp_num, wc.qp_num);
-	EXPECT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	close_with_srq(_metadata, rig, srq);
 	EXPECT_EQ(0, ibv_poll_cq(rig->end.cq, 1, &wc));
-	EXPECT_EQ(0, ibv_destroy_srq(config.srq));
 }
 
 /* A UC QP with receives of its own. */

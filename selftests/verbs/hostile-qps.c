@@ -1289,6 +1289,20 @@ static void leave_sqe(struct __test_metadata *_metadata, struct rxe_qp *qp)
 	EXPECT_EQ(IBV_QPS_RTS, rxe_qp_state(qp));
 }
 
+/* A send of a datagram QP fails, and takes it to SQE and back.  Which error it is, datagrams_are_sent_again looks at. */
+static void fail_datagram(struct __test_metadata *_metadata, struct rig *rig, struct rxe_qp *from,
+			  struct rxe_qp *to)
+{
+	struct ibv_wc wc;
+
+	send_datagram(_metadata, rig, from, to, ~rig->mr->lkey, 0);
+	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
+	EXPECT_EQ(from->qp->qp_num, wc.qp_num);
+	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
+	EXPECT_EQ(IBV_QPS_SQE, rxe_qp_state(from));
+	leave_sqe(_metadata, from);
+}
+
 /* After a send that failed, a datagram QP sends again as soon as it is taken to RTS. */
 TEST_F_TIMEOUT(failing, datagrams_are_sent_again, PATIENCE)
 {
@@ -1312,17 +1326,12 @@ TEST_F_TIMEOUT(failing, datagrams_are_sent_from_each_slot, PATIENCE)
 	struct ibv_qp_init_attr init_attr;
 	struct ibv_qp_attr attr;
 	struct rxe_qp from, to;
-	struct ibv_wc wc;
 	unsigned int i;
 
 	self->config.type = IBV_QPT_UD;
 	rxe_make_qp(&rig->end, &self->config, &from);
 	rxe_make_qp(&rig->end, &self->config, &to);
-	send_datagram(_metadata, rig, &from, &to, ~rig->mr->lkey, 0);
-	/* Which error it is, datagrams_are_sent_again looks at. */
-	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
-	ASSERT_NE(IBV_WC_SUCCESS, wc.status);
-	leave_sqe(_metadata, &from);
+	fail_datagram(_metadata, rig, &from, &to);
 	ASSERT_EQ(0, ibv_query_qp(from.qp, &attr, IBV_QP_CAP, &init_attr));
 	/* The queue has at least one slot more, and at most twice as many. */
 	for (i = 0; i <= 2 * init_attr.cap.max_send_wr; i++) {
@@ -1336,19 +1345,12 @@ TEST_F_TIMEOUT(failing, datagrams_are_still_received, PATIENCE)
 {
 	struct rig *rig = &self->rig;
 	struct rxe_qp from, to;
-	struct ibv_wc wc;
 
 	self->config.type = IBV_QPT_UD;
 	rxe_make_qp(&rig->end, &self->config, &from);
 	rxe_make_qp(&rig->end, &self->config, &to);
 	rxe_post_recv(&to, rig->mr, rig->start + 256, 40 + 64);
-	send_datagram(_metadata, rig, &to, &from, ~rig->mr->lkey, 0);
-	/* Which error it is, datagrams_are_sent_again looks at. */
-	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, ANSWER_MS));
-	EXPECT_EQ(to.qp->qp_num, wc.qp_num);
-	EXPECT_NE(IBV_WC_SUCCESS, wc.status);
-	EXPECT_EQ(IBV_QPS_SQE, rxe_qp_state(&to));
-	leave_sqe(_metadata, &to);
+	fail_datagram(_metadata, rig, &to, &from);
 	send_datagram(_metadata, rig, &from, &to, rig->mr->lkey, 0);
 	expect_wc(_metadata, rig, &to, IBV_WC_RECV, IBV_WC_SUCCESS);
 }
