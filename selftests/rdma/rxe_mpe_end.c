@@ -273,6 +273,18 @@ static void to_init(const struct rxe_qp_config *config, struct ibv_qp *qp)
 	       (config->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
+static struct ibv_ah_attr address_vector(const struct rxe_end *end, __u32 addr)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .hop_limit = 64, .sgid_index = end->gid_index },
+	};
+
+	peer_gid(addr, attr.grh.dgid.raw);
+	return attr;
+}
+
 static int try_rtr(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
 		   __u32 peer_addr, unsigned int path_mtu)
 {
@@ -283,15 +295,10 @@ static int try_rtr(struct rxe_end *end, const struct rxe_qp_config *config, stru
 		.rq_psn = config->peer_psn,
 		.max_dest_rd_atomic = config->resources,
 		.min_rnr_timer = 1,
-		.ah_attr = {
-			.is_global = 1,
-			.port_num = 1,
-			.grh = { .hop_limit = 64, .sgid_index = end->gid_index },
-		},
+		.ah_attr = address_vector(end, peer_addr),
 	};
 	int mask = IBV_QP_STATE;
 
-	peer_gid(peer_addr, attr.ah_attr.grh.dgid.raw);
 	if (config->type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (config->type == IBV_QPT_RC)
@@ -402,6 +409,15 @@ enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp)
 	if (error)
 		err(1, "the state of a queue pair");
 	return attr.qp_state;
+}
+
+void rxe_move_peer(struct rxe_end *end, struct rxe_qp *qp, __u32 addr)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_SQD, .ah_attr = address_vector(end, addr),
+	};
+
+	modify(qp->qp, &attr, IBV_QP_AV);
 }
 
 void rxe_drain_qp(struct rxe_qp *qp)

@@ -117,6 +117,8 @@ enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp);
 /* From INIT to RTR, as @config says, but with this path MTU: as ibv_modify_qp(). */
 int rxe_try_path_mtu(struct rxe_end *end, const struct rxe_qp_config *config, struct rxe_qp *qp,
 		     unsigned int path_mtu);
+/* In SQD: from now on the peer is at @addr. */
+void rxe_move_peer(struct rxe_end *end, struct rxe_qp *qp, __u32 addr);
 /* To SQD, and ask for the event that tells when it is drained. */
 void rxe_drain_qp(struct rxe_qp *qp);
 /* That event; false: not within @ms milliseconds (scaled). */

@@ -66,6 +66,14 @@ static const char end_stall[] = "tc qdisc replace dev $rxe root noqueue";
 static const char no_route[] = "ip route replace unreachable 2001:2::c612:2";
 static const char forget_mtu[] = "ip route flush cache && ip -6 route flush cache";
 static const char end_no_route[] = "ip route del unreachable 2001:2::c612:2 2>/dev/null || true";
+static const char far_route[] =
+	"set -e\n"
+	"[ $ipv6 = 1 ] || ip route add 198.18.1.1 via 198.18.0.2 dev $rxe\n"
+	"[ $ipv6 = 0 ] || ip route add 2001:2::c612:101 via 2001:2::c612:2 dev $rxe";
+static const char end_far_route[] =
+	"set -e\n"
+	"[ $ipv6 = 1 ] || ip route del 198.18.1.1\n"
+	"[ $ipv6 = 0 ] || ip route del 2001:2::c612:101";
 
 /*
  * What the kernel sends at once, 129 packets of a QP for example, waits here: more than its backlog
@@ -657,6 +665,16 @@ void peer_cut_route(void)
 void peer_restore_route(void)
 {
 	run(end_no_route, "give the kernel its route to the peer again");
+}
+
+void peer_add_far_route(void)
+{
+	run(far_route, "make the peer a router");
+}
+
+void peer_end_far_route(void)
+{
+	run(end_far_route, "end that the peer is a router");
 }
 
 unsigned int wait_scale(void)

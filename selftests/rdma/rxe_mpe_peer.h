@@ -153,6 +153,11 @@ void peer_cut_route(void);
 /* The end of that; it does no harm where there is a route. */
 void peer_restore_route(void);
 
+/* The peer is also the router to FAR_ADDR, until peer_end_far_route(). */
+#define FAR_ADDR	0xc6120101u
+void peer_add_far_route(void);
+void peer_end_far_route(void);
+
 /* Of a clock that only goes on. */
 long long now_ms(void);
 

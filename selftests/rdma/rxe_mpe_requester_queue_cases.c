@@ -565,6 +565,42 @@ CASE(drain_of, nothing, "3 SQD", "SQD with nothing outstanding: drained at once,
 	}
 }
 
+FIXTURE(moved) { struct client client; };
+
+FIXTURE_TEARDOWN(moved)
+{
+	client_close(&self->client);
+	peer_end_far_route();
+}
+
+FIXTURE_SETUP(moved)
+{
+	peer_add_far_route();
+	client_open(&self->client, &RXE_QP_DEFAULT);
+}
+
+CASE(moved, to_another_network, "3 SQD",
+     "in SQD the peer moves to an address beyond a router: the next request goes to the router")
+{
+	struct client *client = &self->client;
+	struct packet rq = post_and_expect(_metadata, client, wr_write()), answer;
+	struct frame frame;
+
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+	rxe_drain_qp(&client->line.qp);
+	expect_drained(_metadata, client);
+	rxe_move_peer(&client->end, &client->line.qp, FAR_ADDR);
+	rxe_modify_qp(&client->line.qp, IBV_QPS_RTS);
+	rq = post_and_expect(_metadata, client, wr_write());
+	answer = response(client, &rq);
+	packet_to_frame(&answer, &frame);
+	frame.source = FAR_ADDR;
+	peer_send_frame(&frame);
+	expect_wc(_metadata, client, 2, IBV_WC_SUCCESS);
+	expect_silence(_metadata, client);
+}
+
 CASE(drain_of, nothing_new, "3 SQD", "SQD of a QP that has never sent anything: drained at once")
 {
 	struct client *client = &self->client;
