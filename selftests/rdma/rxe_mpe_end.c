@@ -416,8 +416,17 @@ void rxe_move_peer(struct rxe_end *end, struct rxe_qp *qp, __u32 addr)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_SQD, .ah_attr = address_vector(end, addr),
 	};
+	struct ibv_qp_init_attr init_attr;
+	int error;
 
 	modify(qp->qp, &attr, IBV_QP_AV);
+	/* rxe drains it again, and refuses RTS meanwhile */
+	do {
+		error = ibv_query_qp(qp->qp, &attr, IBV_QP_STATE, &init_attr);
+		errno = error;
+		if (error)
+			err(1, "asking whether a queue pair drains");
+	} while (attr.sq_draining);
 }
 
 void rxe_drain_qp(struct rxe_qp *qp)
