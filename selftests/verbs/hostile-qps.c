@@ -8,7 +8,7 @@
  * documented, and the kernel stays sound.
  *
  * It destroys a QP that is binding windows.  That waits for nothing, and the windows can be deallocated.  It lets two
- * QPs bind one window by the same key: one of them can.
+ * QPs bind one window by the same key: one of them can.  It can't take rights from a region whose window has them.
  *
  * It resizes a queue that is in use, in one thread, while another asks for what depends on its size.  Nothing is lost,
  * and nothing comes twice.
@@ -48,6 +48,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "change-access.h"
 #include "rxe_mpe_case_runner.h"
 #include "rxe_mpe_responder.h"
 
@@ -747,6 +748,31 @@ TEST_F_TIMEOUT(windows, bound_by_two, PATIENCE)
 	binder.stop = true;
 	pthread_join(binder.thread, NULL);
 	TH_LOG("bound %u times, %u times by the second QP", rounds, second);
+}
+
+/* ---- Rights that are taken from a region with a window ---- */
+
+/* A driver need not have rereg_mr, but what it has must not leave a window with more than its region. */
+TEST_F(windows, keep_the_rights_of_their_region)
+{
+	struct rig *rig = &self->rig;
+	struct rxe_qp qp;
+	struct ibv_mw *mw;
+	int ret;
+
+	rxe_make_qp(&rig->end, &RXE_QP_DEFAULT, &qp);
+	mw = rxe_bind_mw(&rig->end, &qp, rig->mr, 2, rig->start, REGION_LEN, ACCESS_WINDOW);
+	ret = change_access(rig->mr, IBV_ACCESS_LOCAL_WRITE);
+	if (ret != EOPNOTSUPP) {
+		EXPECT_EQ(EINVAL, ret);
+		/* Only the window is the reason. */
+		EXPECT_EQ(EINVAL, change_access(rig->mr, ACCESS_DRAM));
+		rxe_local_invalidate(&rig->end, &qp, mw->rkey);
+		EXPECT_EQ(0, change_access(rig->mr, ACCESS_DRAM));
+		rxe_rebind_mw(&rig->end, &qp, mw, rig->mr, rig->start, REGION_LEN, ACCESS_WINDOW);
+	}
+	ASSERT_EQ(0, ibv_destroy_qp(qp.qp));
+	ASSERT_EQ(0, ibv_dealloc_mw(mw));
 }
 
 /* ---- A queue that is resized while it is in use ---- */

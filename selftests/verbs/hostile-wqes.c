@@ -940,6 +940,7 @@ static void expect_datagram(struct __test_metadata *_metadata, struct client *cl
 {
 	const size_t headers = sizeof(struct roce_bth) + 8;
 	struct frame frame;
+	__be32 qkey;
 
 	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
 		TH_LOG("it has completed, but no packet of IPv4 came");
@@ -948,6 +949,8 @@ static void expect_datagram(struct __test_metadata *_metadata, struct client *cl
 	ASSERT_EQ(RXE_ADDR, frame.source);
 	ASSERT_EQ(ICRC_CONFORMING, frame.icrc);
 	ASSERT_EQ(headers + wr_send().len, frame.len);
+	memcpy(&qkey, frame.wire.roce + sizeof(struct roce_bth), sizeof(qkey));
+	ASSERT_EQ(RXE_QKEY, be32toh(qkey));
 	ASSERT_EQ(0, memcmp(frame.wire.roce + headers, client->end.memory, wr_send().len));
 }
 
@@ -972,6 +975,8 @@ FIXTURE_VARIANT(vector) {
 
 VECTOR(sound, IGNORED, );
 VECTOR(sound_with_ipv6, IGNORED, add_ipv6(av));
+/* Bit 31 asks for the Q_Key of the QP. */
+VECTOR(qkey_of_the_mad_layer, IGNORED, wqe->wr.wr.ud.remote_qkey = 0x80010000);
 VECTOR(source, REFUSED, av->sgid_addr._sockaddr_in.sin_addr.s_addr = htobe32(RXE_ADDR + 77));
 VECTOR(source_of_zeroes, REFUSED, av->sgid_addr._sockaddr_in.sin_addr.s_addr = 0);
 VECTOR(kind, REFUSED, add_ipv6(av); av->network_type = RXE_NETWORK_TYPE_IPV6);
