@@ -565,22 +565,22 @@ CASE(drain_of, nothing, "3 SQD", "SQD with nothing outstanding: drained at once,
 	}
 }
 
-FIXTURE(moved) { struct client client; };
+FIXTURE(moved_in_sqd) { struct client client; };
 
-FIXTURE_TEARDOWN(moved)
+FIXTURE_TEARDOWN(moved_in_sqd)
 {
 	client_close(&self->client);
 	peer_end_far_route();
 }
 
-FIXTURE_SETUP(moved)
+FIXTURE_SETUP(moved_in_sqd)
 {
 	peer_add_far_route();
 	client_open(&self->client, &RXE_QP_DEFAULT);
 }
 
-CASE(moved, to_another_network, "3 SQD",
-     "in SQD the peer moves to an address beyond a router: the next request goes to the router")
+CASE(moved_in_sqd, to_another_network, "3 SQD",
+     "the peer moves to an address beyond a router: the next request goes to the router")
 {
 	struct client *client = &self->client;
 	struct packet rq = post_and_expect(_metadata, client, wr_write()), answer;
