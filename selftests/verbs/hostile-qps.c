@@ -15,6 +15,8 @@
  *
  * It has CQs created whose response can't be written: their memory is freed.
  *
+ * It asks for an attribute that the state of the QP does not allow, without a new state, and gets EINVAL.
+ *
  * It resets a QP that is refusing a request: the QP stays in RESET.
  *
  * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive or the network
@@ -773,6 +775,39 @@ TEST_F(windows, keep_the_rights_of_their_region)
 	}
 	ASSERT_EQ(0, ibv_destroy_qp(qp.qp));
 	ASSERT_EQ(0, ibv_dealloc_mw(mw));
+}
+
+/* ---- Attributes without a state ---- */
+
+FIXTURE(modified) {
+	struct rig rig;
+};
+
+FIXTURE_SETUP(modified)
+{
+	open_as_nobody(&self->rig, 0);
+}
+
+FIXTURE_TEARDOWN(modified)
+{
+	rxe_close(&self->rig.end);
+}
+
+/* Not a timeout for a QP that has no timers, nor a PSN for one that is sending. */
+TEST_F(modified, by_what_its_state_allows)
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct ibv_qp_attr attr = { .timeout = 14, .min_rnr_timer = 14 };
+	struct rxe_qp rc, uc;
+
+	rxe_make_qp(&self->rig.end, &config, &rc);
+	config.type = IBV_QPT_UC;
+	rxe_make_qp(&self->rig.end, &config, &uc);
+	EXPECT_EQ(EINVAL, ibv_modify_qp(uc.qp, &attr, IBV_QP_TIMEOUT));
+	EXPECT_EQ(EINVAL, ibv_modify_qp(rc.qp, &attr, IBV_QP_SQ_PSN));
+	EXPECT_EQ(0, ibv_modify_qp(rc.qp, &attr, IBV_QP_MIN_RNR_TIMER));
+	ASSERT_EQ(0, ibv_destroy_qp(uc.qp));
+	ASSERT_EQ(0, ibv_destroy_qp(rc.qp));
 }
 
 /* ---- A queue that is resized while it is in use ---- */
