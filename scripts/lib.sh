@@ -71,6 +71,10 @@ plain_git() {
 	export GIT_COMMITTER_NAME=$AUTHOR_NAME GIT_COMMITTER_EMAIL=$AUTHOR_MAIL
 }
 
+# So many patches of a topic are mailed: the kernel asks for no more at a time (submitting-patches.rst).
+# shellcheck disable=SC2034	# of the scripts that read this file
+AT_A_TIME=15
+
 # topics_of DIR: "TOPIC/" of each topic of a series, in order; one empty line if it has none.
 topics_of() {
 	local lists=("$1"/[0-9]*/series)
