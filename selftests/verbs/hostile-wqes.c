@@ -935,12 +935,12 @@ static void post_datagram(struct __test_metadata *_metadata, struct client *clie
 	ASSERT_EQ(0, ibv_wr_complete(qpx));
 }
 
-/* It has completed, so the peer gets it: from the address of the GID, and as IPv4. */
-static void expect_datagram(struct __test_metadata *_metadata, struct client *client)
+/* It has completed, so the peer gets it: from the address of the GID, as IPv4, and with this Q_Key. */
+static void expect_datagram(struct __test_metadata *_metadata, struct client *client, __u32 qkey)
 {
 	const size_t headers = sizeof(struct roce_bth) + 8;
 	struct frame frame;
-	__be32 qkey;
+	__be32 sent_qkey;
 
 	ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
 		TH_LOG("it has completed, but no packet of IPv4 came");
@@ -949,8 +949,8 @@ static void expect_datagram(struct __test_metadata *_metadata, struct client *cl
 	ASSERT_EQ(RXE_ADDR, frame.source);
 	ASSERT_EQ(ICRC_CONFORMING, frame.icrc);
 	ASSERT_EQ(headers + wr_send().len, frame.len);
-	memcpy(&qkey, frame.wire.roce + sizeof(struct roce_bth), sizeof(qkey));
-	ASSERT_EQ(RXE_QKEY, be32toh(qkey));
+	memcpy(&sent_qkey, frame.wire.roce + sizeof(struct roce_bth), sizeof(sent_qkey));
+	ASSERT_EQ(qkey, be32toh(sent_qkey));
 	ASSERT_EQ(0, memcmp(frame.wire.roce + headers, client->end.memory, wr_send().len));
 }
 
@@ -962,6 +962,7 @@ FIXTURE(vector) {
 FIXTURE_VARIANT(vector) {
 	void (*spoil)(struct rxe_send_wqe *wqe);
 	enum verdict verdict;
+	__u32 qkey;
 };
 
 #define VECTOR(name, verdict, ...)							\
@@ -971,18 +972,27 @@ FIXTURE_VARIANT(vector) {
 		(void)av;								\
 		__VA_ARGS__;								\
 	}										\
-	FIXTURE_VARIANT_ADD(vector, name) { spoil_vector_##name, verdict }
+	FIXTURE_VARIANT_ADD(vector, name) { spoil_vector_##name, verdict, RXE_QKEY }
 
 VECTOR(sound, IGNORED, );
 VECTOR(sound_with_ipv6, IGNORED, add_ipv6(av));
-/* Bit 31 asks for the Q_Key of the QP. */
-VECTOR(qkey_of_the_mad_layer, IGNORED, wqe->wr.wr.ud.remote_qkey = 0x80010000);
 VECTOR(source, REFUSED, av->sgid_addr._sockaddr_in.sin_addr.s_addr = htobe32(RXE_ADDR + 77));
 VECTOR(source_of_zeroes, REFUSED, av->sgid_addr._sockaddr_in.sin_addr.s_addr = 0);
 VECTOR(kind, REFUSED, add_ipv6(av); av->network_type = RXE_NETWORK_TYPE_IPV6);
 VECTOR(kind_of_none, REFUSED, av->network_type = 0);
 VECTOR(gid_of_another, REFUSED, av->grh.sgid_index = !av->grh.sgid_index);
 VECTOR(gid_of_none, REFUSED, av->grh.sgid_index = 255);
+
+/* The Q_Key of the request, and the one that is sent: bit 31 asks for that of the QP. */
+#define QKEY(name, asked, sent)								\
+	static void set_qkey_##name(struct rxe_send_wqe *wqe)				\
+	{										\
+		wqe->wr.wr.ud.remote_qkey = asked;					\
+	}										\
+	FIXTURE_VARIANT_ADD(vector, qkey_##name) { set_qkey_##name, IGNORED, sent }
+
+QKEY(of_another, RXE_QKEY + 1, RXE_QKEY + 1);
+QKEY(of_the_mad_layer, 0x80010000, RXE_QKEY);
 
 FIXTURE_SETUP(vector)
 {
@@ -1006,7 +1016,7 @@ TEST_F_TIMEOUT(vector, datagram, PATIENCE)
 		return;
 	}
 	expect_wc(_metadata, client, client->line.id, IBV_WC_SUCCESS);
-	expect_datagram(_metadata, client);
+	expect_datagram(_metadata, client, variant->qkey);
 	expect_silence(_metadata, client);
 }
 
@@ -1059,7 +1069,7 @@ static bool send_raced_datagram(struct __test_metadata *_metadata, FIXTURE_DATA(
 	ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
 	end_race(&self->racer);
 	if (wc.status == IBV_WC_SUCCESS) {
-		expect_datagram(_metadata, client);
+		expect_datagram(_metadata, client, RXE_QKEY);
 	} else {
 		expect_refused_wc(_metadata, &wc, IBV_WC_LOC_QP_OP_ERR);
 	}
