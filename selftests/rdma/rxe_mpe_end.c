@@ -399,7 +399,8 @@ void rxe_modify_qp(struct rxe_qp *qp, enum ibv_qp_state state)
 	modify(qp->qp, &attr, 0);
 }
 
-enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp)
+/* The state, and whether it drains in SQD. */
+static struct ibv_qp_attr query_state(struct rxe_qp *qp)
 {
 	struct ibv_qp_init_attr init_attr;
 	struct ibv_qp_attr attr;
@@ -408,7 +409,12 @@ enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp)
 	errno = error;
 	if (error)
 		err(1, "the state of a queue pair");
-	return attr.qp_state;
+	return attr;
+}
+
+enum ibv_qp_state rxe_qp_state(struct rxe_qp *qp)
+{
+	return query_state(qp).qp_state;
 }
 
 void rxe_move_peer(struct rxe_end *end, struct rxe_qp *qp, __u32 addr)
@@ -416,17 +422,11 @@ void rxe_move_peer(struct rxe_end *end, struct rxe_qp *qp, __u32 addr)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_SQD, .ah_attr = address_vector(end, addr),
 	};
-	struct ibv_qp_init_attr init_attr;
-	int error;
 
 	modify(qp->qp, &attr, IBV_QP_AV);
 	/* rxe drains it again, and refuses RTS meanwhile */
-	do {
-		error = ibv_query_qp(qp->qp, &attr, IBV_QP_STATE, &init_attr);
-		errno = error;
-		if (error)
-			err(1, "asking whether a queue pair drains");
-	} while (attr.sq_draining);
+	while (query_state(qp).sq_draining)
+		;
 }
 
 void rxe_drain_qp(struct rxe_qp *qp)

@@ -96,6 +96,18 @@ static void open_as_nobody(struct rig *rig, int cpu)
 	rig_open(rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
 }
 
+/* A fixture that has a rig and nothing more. */
+#define NOBODY_FIXTURE(name)			\
+	FIXTURE(name) { struct rig rig; };	\
+	FIXTURE_SETUP(name)			\
+	{					\
+		open_as_nobody(&self->rig, 0);	\
+	}					\
+	FIXTURE_TEARDOWN(name)			\
+	{					\
+		rxe_close(&self->rig.end);	\
+	}
+
 /* ---- The thread that modifies ---- */
 
 struct modifier {
@@ -532,19 +544,7 @@ TEST_F_TIMEOUT(wire, duplicates, PATIENCE)
 #define HOPELESS_ROUNDS	200	/* none of them amid the binds: there will be none */
 #define SOON_MS		10000	/* what is being done may come to its end before */
 
-FIXTURE(windows) {
-	struct rig rig;
-};
-
-FIXTURE_SETUP(windows)
-{
-	open_as_nobody(&self->rig, 0);
-}
-
-FIXTURE_TEARDOWN(windows)
-{
-	rxe_close(&self->rig.end);
-}
+NOBODY_FIXTURE(windows)
 
 struct destroyer {
 	pthread_t thread;
@@ -771,6 +771,7 @@ TEST_F(windows, keep_the_rights_of_their_region)
 		EXPECT_EQ(EINVAL, change_access(rig->mr, ACCESS_DRAM));
 		rxe_local_invalidate(&rig->end, &qp, mw->rkey);
 		EXPECT_EQ(0, change_access(rig->mr, ACCESS_DRAM));
+		/* After that a window can be bound again. */
 		rxe_rebind_mw(&rig->end, &qp, mw, rig->mr, rig->start, REGION_LEN, ACCESS_WINDOW);
 	}
 	ASSERT_EQ(0, ibv_destroy_qp(qp.qp));
@@ -779,19 +780,7 @@ TEST_F(windows, keep_the_rights_of_their_region)
 
 /* ---- Attributes without a state ---- */
 
-FIXTURE(modified) {
-	struct rig rig;
-};
-
-FIXTURE_SETUP(modified)
-{
-	open_as_nobody(&self->rig, 0);
-}
-
-FIXTURE_TEARDOWN(modified)
-{
-	rxe_close(&self->rig.end);
-}
+NOBODY_FIXTURE(modified)
 
 /* Not a timeout for a QP that has no timers, nor a PSN for one that is sending. */
 TEST_F(modified, by_what_its_state_allows)
