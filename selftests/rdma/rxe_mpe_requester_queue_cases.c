@@ -565,6 +565,78 @@ CASE(drain_of, nothing, "3 SQD", "SQD with nothing outstanding: drained at once,
 	}
 }
 
+FIXTURE(drain_amid) { struct client client; };
+
+FIXTURE_TEARDOWN(drain_amid)
+{
+	peer_end_stall();
+	client_close(&self->client);
+}
+
+FIXTURE_SETUP(drain_amid)
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+
+	client_open(&self->client, &config);
+}
+
+/* So many packets the kernel sends before it waits for an acknowledgment. */
+#define UNACKED	129
+
+CASE(drain_amid, a_message, "3 SQD",
+     "what was sent of a WRITE is acknowledged while it is sent again: drained after the rest")
+{
+	struct client *client = &self->client;
+	struct line *line = &client->line;
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(line->qp.qp);
+	struct packet first = { .psn = line->psn };
+	struct packet newest = { .psn = psn_add(line->psn, UNACKED - 1) };
+	struct packet last = { .psn = psn_add(line->psn, UNACKED) };
+	size_t len = (UNACKED + 1) * MTU;
+	void *data = calloc(1, len);
+	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, len, 0);
+	unsigned long long retries;
+	struct frame frame;
+	int i;
+
+	ASSERT_NE(NULL, mr);
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++line->id;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qpx, REMOTE_RKEY, REMOTE_VA);
+	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, len);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	line->psn = psn_add(line->psn, UNACKED + 1);
+	for (i = 0; i < UNACKED; i++)
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
+
+	/* The kernel begins anew, stops amid that, and is then told that all of it has arrived. */
+	rxe_drain_qp(&line->qp);
+	peer_stall_link();
+	retries = rxe_counter("completer_retry_err");
+	acknowledge(client, &first, ROCE_AETH_NAK_PSN);
+	acknowledge(client, &newest, ROCE_AETH_ACK);
+	/* For the NAK, and for a time-out. */
+	ASSERT_LE(retries + 2, rxe_wait_counter("completer_retry_err", retries + 2, ANSWER_MS));
+	peer_end_stall();
+
+	do {
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
+			TH_LOG("the last packet does not come in SQD");
+		}
+	} while ((be32toh(frame.wire.bth.apsn) & ROCE_24BITS) != last.psn);
+	ASSERT_FALSE(rxe_wait_drained(&client->end, &line->qp, 0)) {
+		TH_LOG("IBV_EVENT_SQ_DRAINED, but the last packet is not answered");
+	}
+	line->msn++;
+	acknowledge(client, &last, ROCE_AETH_ACK);
+	expect_wc(_metadata, client, line->id, IBV_WC_SUCCESS);
+	expect_drained(_metadata, client);
+	works_on(_metadata, client);
+	EXPECT_EQ(0, ibv_dereg_mr(mr));
+	free(data);
+}
+
 FIXTURE(moved_in_sqd) { struct client client; };
 
 FIXTURE_TEARDOWN(moved_in_sqd)
