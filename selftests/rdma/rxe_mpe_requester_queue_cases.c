@@ -573,9 +573,10 @@ FIXTURE_TEARDOWN(drain_amid)
 	client_close(&self->client);
 }
 
+/* 2 s: none runs out before the link is stalled, which takes a command. */
 FIXTURE_SETUP(drain_amid)
 {
-	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 7);
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT + 3, 7);
 
 	client_open(&self->client, &config);
 }
@@ -595,7 +596,7 @@ CASE(drain_amid, a_message, "3 SQD",
 	size_t len = (UNACKED + 1) * MTU;
 	void *data = calloc(1, len);
 	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, len, 0);
-	unsigned long long retries;
+	unsigned long long retries = rxe_counter("completer_retry_err");
 	struct frame frame;
 	int i;
 
@@ -610,13 +611,13 @@ CASE(drain_amid, a_message, "3 SQD",
 	for (i = 0; i < UNACKED; i++)
 		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
 
-	/* The kernel begins anew, stops amid that, and is then told that all of it has arrived. */
+	/* The kernel begins anew, and stops amid that. */
 	rxe_drain_qp(&line->qp);
 	peer_stall_link();
-	retries = rxe_counter("completer_retry_err");
 	acknowledge(client, &first, ROCE_AETH_NAK_PSN);
+	ASSERT_EQ(retries + 1, rxe_wait_counter("completer_retry_err", retries + 1, ANSWER_MS));
+	/* It is told that all of it has arrived, and a time-out lets it begin anew once more. */
 	acknowledge(client, &newest, ROCE_AETH_ACK);
-	/* For the NAK, and for a time-out. */
 	ASSERT_LE(retries + 2, rxe_wait_counter("completer_retry_err", retries + 2, ANSWER_MS));
 	peer_end_stall();
 
