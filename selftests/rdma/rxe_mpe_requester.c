@@ -226,6 +226,25 @@ struct packet post(struct __test_metadata *_metadata, struct client *client, str
 	return post_on(_metadata, client, &client->line, wr);
 }
 
+struct ibv_mr *post_long(struct __test_metadata *_metadata, struct client *client,
+			 enum ibv_wr_opcode opcode, void *data, size_t registered, size_t len)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
+	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, registered, 0);
+
+	ASSERT_NE(NULL, mr);
+	ibv_wr_start(qpx);
+	qpx->wr_id = ++client->line.id;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	if (opcode == IBV_WR_RDMA_WRITE)
+		ibv_wr_rdma_write(qpx, REMOTE_RKEY, REMOTE_VA);
+	else
+		ibv_wr_send(qpx);
+	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, len);
+	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	return mr;
+}
+
 void post_all(struct __test_metadata *_metadata, struct client *client, const struct wr *wr, int n,
 	      struct packet *rq)
 {

@@ -92,6 +92,13 @@ struct packet post_on(struct __test_metadata *_metadata, struct client *client, 
 
 struct packet post(struct __test_metadata *_metadata, struct client *client, struct wr wr);
 
+/*
+ * Post a SEND or an RDMA WRITE of @len bytes at @data, which are not in the client's region.  The
+ * first @registered of them are in the region that is returned.  The PSNs are up to the caller.
+ */
+struct ibv_mr *post_long(struct __test_metadata *_metadata, struct client *client,
+			 enum ibv_wr_opcode opcode, void *data, size_t registered, size_t len);
+
 /* Post @n of them by one doorbell. */
 void post_all(struct __test_metadata *_metadata, struct client *client, const struct wr *wr, int n,
 	      struct packet *rq);

@@ -490,17 +490,9 @@ FIXTURE_TEARDOWN(stalled)
 static void post_long_send(struct __test_metadata *_metadata, struct client *client, __u8 *data,
 			   struct packet rq[LONG_SEND])
 {
-	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
-	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, LONG_SEND * MTU, 0);
 	int i;
 
-	ASSERT_NE(NULL, mr);
-	ibv_wr_start(qpx);
-	qpx->wr_id = ++client->line.id;
-	qpx->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_send(qpx);
-	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, LONG_SEND * MTU);
-	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	post_long(_metadata, client, IBV_WR_SEND, data, LONG_SEND * MTU, LONG_SEND * MTU);
 	for (i = 0; i < LONG_SEND; i++) {
 		rq[i] = (struct packet) {
 			.opcode = !i ? ROCE_RC_SEND_FIRST :

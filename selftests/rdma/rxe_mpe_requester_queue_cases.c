@@ -266,17 +266,9 @@ CASE(rnr, failing_behind, "4 retransmission",
 /* Post a SEND whose last packet cannot be sent, which the requester does not come to yet. */
 static void post_half_sendable(struct __test_metadata *_metadata, struct client *client)
 {
-	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(client->line.qp.qp);
 	static __u8 data[SENDABLE * MAX_MTU];
-	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, SENDABLE * MTU, 0);
 
-	ASSERT_NE(NULL, mr);
-	ibv_wr_start(qpx);
-	qpx->wr_id = ++client->line.id;
-	qpx->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_send(qpx);
-	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, (SENDABLE + 1) * MTU);
-	ASSERT_EQ(0, ibv_wr_complete(qpx));
+	post_long(_metadata, client, IBV_WR_SEND, data, SENDABLE * MTU, (SENDABLE + 1) * MTU);
 }
 
 /*
@@ -589,24 +581,16 @@ CASE(drain_amid, a_message, "3 SQD",
 {
 	struct client *client = &self->client;
 	struct line *line = &client->line;
-	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(line->qp.qp);
 	struct packet first = { .psn = line->psn };
 	struct packet newest = { .psn = psn_add(line->psn, UNACKED - 1) };
 	struct packet last = { .psn = psn_add(line->psn, UNACKED) };
 	size_t len = (UNACKED + 1) * MTU;
-	void *data = calloc(1, len);
-	struct ibv_mr *mr = ibv_reg_mr(client->end.pd, data, len, 0);
+	static __u8 data[(UNACKED + 1) * MAX_MTU];
 	unsigned long long retries = rxe_counter("completer_retry_err");
+	struct ibv_mr *mr = post_long(_metadata, client, IBV_WR_RDMA_WRITE, data, len, len);
 	struct frame frame;
 	int i;
 
-	ASSERT_NE(NULL, mr);
-	ibv_wr_start(qpx);
-	qpx->wr_id = ++line->id;
-	qpx->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_rdma_write(qpx, REMOTE_RKEY, REMOTE_VA);
-	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)data, len);
-	ASSERT_EQ(0, ibv_wr_complete(qpx));
 	line->psn = psn_add(line->psn, UNACKED + 1);
 	for (i = 0; i < UNACKED; i++)
 		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
@@ -635,7 +619,6 @@ CASE(drain_amid, a_message, "3 SQD",
 	expect_drained(_metadata, client);
 	works_on(_metadata, client);
 	EXPECT_EQ(0, ibv_dereg_mr(mr));
-	free(data);
 }
 
 FIXTURE(moved_in_sqd) { struct client client; };
