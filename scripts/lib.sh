@@ -47,8 +47,14 @@ use_ccache() {
 	export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE=2G
 }
 
-# digest_of FOLDER [TEST...]: stands for all files in it that pass the TESTs of find
-digest_of() { find "$1" -type f "${@:2}" -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16; }
+# digest_of FOLDER [TEST...]: stands for all files in it that pass the TESTs of find, and for the patches of other bases that
+# it names
+digest_of() {
+	{
+		find "$1" -type f "${@:2}"
+		[[ ! -e $1/base.mk ]] || shared_by "$1"
+	} | sort | tr '\n' '\0' | xargs -0 sha256sum | sha256sum | cut -c 1-16
+}
 
 # draw_label WIDTH COLOR WORDS: a picture of them, as SVG
 draw_label() {
@@ -107,12 +113,28 @@ needs_of() {
 	done < <(topics_of "$1")
 }
 
-# patches_of DIR: the paths of its patches, in order, those of all topics if it has some.
+# patches_of DIR: the paths of its patches, in order, those of all topics if it has some.  A line of `series` may be the path
+# of another base's patch, from the folder of `series`: kernel/v6.12/01-first/../../v7.3/01-first/0001-x.patch
 patches_of() {
 	local topic
 	while read -r topic; do
 		sed "s|^|${1%/}/$topic|" "$1/${topic}series"
 	done < <(topics_of "$1")
+}
+
+# shared_by DIR: the patches of other bases among those, each by its shortest path from here
+shared_by() { patches_of "$1" | sed -n '\|/\.\./|p' | xargs -r realpath -m --relative-to=.; }
+
+# newest_of DIR: of the bases in it, as kernel/v7.3
+newest_of() { find "$1" -maxdepth 1 -name 'v*' | sort -V | tail -n 1; }
+
+# subjects PATCH...: of each, in a line
+subjects() {
+	awk '
+		FNR == 1 { state = 0 }
+		state == 1 && !/^ / { print subject; state = 2 }
+		state == 1 { subject = subject $0 }
+		!state && sub(/^Subject: (\[[^]]*\] )?/, "") { subject = $0; state = 1 }' "$@"
 }
 
 # remembered FILE CMD...: what CMD said when it succeeded; it runs only if FILE does not have that yet.  The name of FILE

@@ -38,11 +38,11 @@ build_other() {
 
 # tests_state SUITE: stands for all that its results depend on but the kernel's source: tests, rdma-core, kind of kernel.
 tests_state() {
-	local own
-	mapfile -t own < <(compgen -G "kernel/$base/*.config")
+	local own rdma_core=rdma-core-provider/${RDMA_CORE:-v56}
+	mapfile -t own < <(compgen -G "kernel/$base/*.config" && shared_by "$rdma_core")
 	{
 		echo "DEBUG=${DEBUG:-0}"
-		find selftests qemu-scripts kernel/config "${own[@]}" "rdma-core-provider/${RDMA_CORE:-v56}" \
+		find selftests qemu-scripts kernel/config "${own[@]}" "$rdma_core" \
 			-path selftests/mutants -prune -o -type f ! -name '0000-*' -print |
 			grep -vxFf <(unrelated_suites "$1") | sort | tr '\n' '\0' | xargs -0 cat
 	} | sha256sum | cut -c 1-16
