@@ -123,7 +123,12 @@ patches_of() {
 }
 
 # shared_by DIR: the patches of other bases among those, each by its shortest path from here
-shared_by() { patches_of "$1" | sed -n '\|/\.\./|p' | xargs -r realpath -m --relative-to=.; }
+shared_by() {
+	local topic
+	while read -r topic; do
+		sed -n "\|/|s|^|${1%/}/$topic|p" "$1/${topic}series"
+	done < <(topics_of "$1") | xargs -r realpath -m --relative-to=.
+}
 
 # newest_of DIR: of the bases in it, as kernel/v7.3
 newest_of() { find "$1" -maxdepth 1 -name 'v*' | sort -V | tail -n 1; }

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016 # many words here are for the guest's shell
 #
 # Tests of what judges the others: run-tests and ktap-count, the search for kernel warnings, the usage of rxe-vm,
-# `make clean`.  They boot no guest.
+# `make clean`; and of what keeps the patches, scripts/series.  They boot no guest.
 
 set -euo pipefail
 
@@ -220,7 +220,101 @@ clean_keeps_trees() {
 	END
 }
 
+# in_tree VERSION COMMAND...: in its tree
+in_tree() { (cd "$work/$1.tree" && "${@:2}"); }
+
+# commit_line VERSION LINE [TEXT]: the tree's file has another word in that line
+commit_line() {
+	in_tree "$1" sed -i "$2s/.*/changed/" file
+	in_tree "$1" git commit -q -a -m "${3:-change line $2}" -m "What for."
+}
+
+# series COMMAND VERSION
+series() {
+	local source=()
+	[[ $1 != init ]] || source=("$work/$2.source" file 1)
+	"$root/scripts/series" "$1" "$work/$2.tree" "$work/set/$2" "${source[@]}"
+}
+
+# expect_series VERSION NAME...: these are its patches
+expect_series() { diff "$work/set/$1/series" <(printf '%s\n' "${@:2}") || fail "series of $1"; }
+
+# Two bases differ in line 40.
+two_bases() {
+	local version
+	for version in v2 v1; do
+		mkdir -p "$work/set/$version" "$work/$version.source"
+		touch "$work/set/$version/series"
+		{ seq 39; echo "$version"; } >"$work/$version.source/file"
+		series init $version
+		commit_line $version 10
+		commit_line $version 38
+		commit_line $version 20
+		series export $version
+	done
+}
+
+a_patch_that_bases_share_exists_once() {
+	local tree
+	two_bases
+	expect_series v2 0001-change-line-10.patch 0002-change-line-38.patch 0003-change-line-20.patch
+	expect_series v1 ../v2/0001-change-line-10.patch 0002-change-line-38.patch ../v2/0003-change-line-20.patch
+	[[ $(cd "$work/set/v1" && echo *) == "0002-change-line-38.patch series" ]] || fail "v1 has $(ls "$work/set/v1")"
+	tree=$(in_tree v1 git rev-parse 'HEAD^{tree}')
+	rm -rf "$work/v1.tree"
+	series init v1
+	series apply v1
+	[[ $(in_tree v1 git rev-parse 'HEAD^{tree}') == "$tree" ]] || fail "the series does not make the tree that it is from"
+}
+
+# The text is that of the newest base, and the other one follows when a patch gets another place or subject, or goes.
+a_shared_patch_follows_its_base() {
+	local said
+	two_bases
+	in_tree v1 git commit -q --amend -m 'change line 20' -m 'A text of its own.'
+	said=$(series export v1 2>&1)
+	[[ $said == *"has another text than "*v2/0003-change-line-20.patch* ]] || fail "it says: $said"
+	series apply v1
+	in_tree v1 git log -1 --format=%b | grep -qx 'What for.' || fail "v1 has $(in_tree v1 git log -1)"
+
+	in_tree v2 git reset -q --hard base
+	commit_line v2 5
+	commit_line v2 10 'change the tenth line'
+	commit_line v2 38
+	series export v2
+	expect_series v1 ../v2/0002-change-the-tenth-line.patch 0002-change-line-38.patch 0003-change-line-20.patch
+	series apply v1
+	[[ $(in_tree v1 git log --format=%s base.. | paste -sd ,) == 'change line 20,change line 38,change the tenth line' ]] ||
+		fail "v1 has $(in_tree v1 git log --format=%s base..)"
+}
+
+export_stops_where_a_shared_patch_differs() {
+	local said
+	two_bases
+	in_tree v1 sed -i 's/^21$/too/' file
+	in_tree v1 git commit -q -a --amend --no-edit
+	! said=$(series export v1 2>&1) || fail "nothing stops it"
+	[[ $said == *"the commit $(in_tree v1 git rev-parse HEAD | cut -c 1-12), \"change line 20\", "*v2/0003-change-line-20.patch* ]] ||
+		fail "it says: $said"
+	expect_series v1 ../v2/0001-change-line-10.patch 0002-change-line-38.patch ../v2/0003-change-line-20.patch
+	OWN=1 series export v1
+	expect_series v1 ../v2/0001-change-line-10.patch 0002-change-line-38.patch 0003-change-line-20.patch
+
+	# A change that both have is one of the newest, and no work is lost.
+	commit_line v1 15
+	in_tree v2 sed -i 's/^11$/too/' file
+	in_tree v2 git commit -q -a --fixup="$(in_tree v2 git rev-parse 'HEAD~2')"
+	in_tree v2 env GIT_SEQUENCE_EDITOR=true git rebase -q -i --autosquash base
+	series export v2
+	! said=$(series apply v1 2>&1) || fail "apply takes the work away"
+	! said=$(series export v1 2>&1) || fail "export takes a commit that the newest has changed"
+	[[ $said == *'"change line 10"'*'export that first'* ]] || fail "it says: $said"
+}
+
 cases=(
+	a_patch_that_bases_share_exists_once
+	a_shared_patch_follows_its_base
+	export_stops_where_a_shared_patch_differs
 	broken_suites_are_failures
 	listed_results_are_as_listed
 	a_suite_that_passes_results_on_judges_them
