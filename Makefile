@@ -328,7 +328,7 @@ for-users: $(RDMA_TREE)/.git
 	@scripts/man-pages
 
 .PHONY: export
-export: ## write the commits of the trees back as the patches of the series
+export: ## write the commits of the trees back as the patches of the series; OWN=1: also where a shared patch differs
 	@for pair in $(KERNEL_TREE):$(KERNEL_SERIES) $(RDMA_TREE):$(RDMA_SERIES) $(IP_TREE):$(IP_SERIES) \
 		$(PT_TREE):$(PT_SERIES) $(WS_TREE):$(WS_SERIES); do \
 		[ ! -e "$${pair%:*}/.git" ] || scripts/series export "$${pair%:*}" "$${pair#*:}" || exit; \
