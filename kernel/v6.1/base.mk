@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# Its Linux has neither FLUSH nor ATOMIC WRITE: the series adds both (see scripts/bases).
+ROLE          := adds
 # Where the base of this series comes from: Linux 6.1 as Debian 12 ships it, the newest version of its suites.
 LINUX_TYPE    := deb
 LINUX_SUITES  := bookworm bookworm-security

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# Its Linux has FLUSH and ATOMIC WRITE: the series fixes them (see scripts/bases).
+ROLE          := fixes
 # Where the base of these topics comes from: Linux 6.12 as Debian 13 ships it, the newest version of its suites.
 LINUX_TYPE    := deb
 LINUX_SUITES  := trixie trixie-security

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# Its Linux has FLUSH and ATOMIC WRITE: the series fixes them (see scripts/bases).
+ROLE          := fixes
 # Where the base of these topics comes from: Linux 7.3 as Debian ships it: the newest of trixie-backports, sid and experimental.
 LINUX_TYPE    := deb
 LINUX_SUITES  := trixie-backports sid experimental
