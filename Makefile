@@ -116,7 +116,7 @@ kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vm
 	$(LOCKED) build/$(BASE) scripts/build-kernel $(KERNEL_TREE) $(KERNEL_OUT) $(KERNEL_CONFIG)
 
 .PHONY: dkms
-dkms: $(KERNEL_TREE)/.git ## build/dkms: a Debian package with the fixes of BASE=v6.12 or v7.3, which DKMS builds for stock kernels
+dkms: $(KERNEL_TREE)/.git ## build/dkms: a Debian package with the fixes of BASE, which DKMS builds for stock kernels
 	@scripts/dkms-package $(KERNEL_TREE) $(KERNEL_SERIES) build/dkms $(DKMS_TESTED)
 
 .PHONY: rdma-core

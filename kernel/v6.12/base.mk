@@ -6,6 +6,9 @@ LINUX_TYPE    := deb
 LINUX_SUITES  := trixie trixie-security
 LINUX_PACKAGE := linux-source-6.12
 LINUX_FILE    := linux-source-6.12_*_all.deb
+# The packages of the stock kernel: releases may end in +deb13 or +deb13.1, those of other flavours end in another word.
+STOCK_SUITES  := trixie trixie-security
+STOCK_PACKAGES := linux-image-6.12.*+deb*[0-9]-amd64
 # A path that any tree of the right kind has.
 LINUX_HAS     := drivers/infiniband/sw/rxe
 # What the git tree takes on disk.

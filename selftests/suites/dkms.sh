@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016 # many words here are for another shell
 #
-# The package of `make dkms` (scripts/dkms-package), in a Debian 13 with the stock kernel of BASE, v6.12 or v7.3: apt installs
+# The package of `make dkms` (scripts/dkms-package), in a Debian 13 with the stock kernel of BASE: apt installs
 # it, DKMS builds the module, modprobe takes it in a guest, and after removal the kernel's own.  Where there is no module, or
 # one that the kernel would refuse, the package says why and what to do.  It is no part of `make test`.
 #
@@ -17,7 +17,8 @@ base=${BASE:-v6.1}
 roots=$root/build/roots
 
 prepare() {
-	[[ $base != v6.1 ]] || wrong_usage "BASE=v6.1 has no package of \`make dkms\`: say BASE=v6.12 or v7.3"
+	"$root/scripts/bases" dkms | grep -xF "$base" >/dev/null ||
+		wrong_usage "BASE=$base has no package of \`make dkms\`: give BASE=, one of $("$root/scripts/bases" dkms | paste -sd ' ')"
 	[[ -z ${DKMS_PACKAGE-} ]] || return 0
 	DKMS_IMAGE=$("$root/scripts/stock-kernel" "${base#v}")
 	DKMS_PACKAGE=$(make -s -C "$root" dkms "BASE=$base" | tail -n 1)

@@ -81,7 +81,7 @@ perftest='
 # perftest with its series, where the base has FLUSH and ATOMIC WRITE
 own_perftest=$root/build/perftest/bin
 figures=10
-[[ $series != v6.1 ]] || own_perftest='' figures=8
+"$root/scripts/bases" fixes | grep -xF "$series" >/dev/null || own_perftest='' figures=8
 
 # run_perftest KERNEL: lines "KERNEL NAME VALUE"
 run_perftest() {
@@ -194,7 +194,6 @@ cases=(
 	rdma_cm_connects
 	links_come_and_go_with_traffic
 )
-# 7.3 has both by itself.
-[[ $series != v6.1 ]] || cases+=(the_base_says_that_it_has_neither_verb)
+! "$root/scripts/bases" adds | grep -xF "$series" >/dev/null || cases+=(the_base_says_that_it_has_neither_verb)
 
 run_suite 1 "$@"

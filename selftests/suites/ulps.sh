@@ -6,9 +6,9 @@
 #
 # TARGET_RXE, INITIATOR_RXE: which kernel and rdma_rxe of BASE this side has:
 #   stock   Debian's
-#   fixed   Debian's kernel with the rdma_rxe that the package of `make dkms` builds (default; not of v6.1)
+#   fixed   Debian's kernel with the rdma_rxe that the package of `make dkms` builds (default, if there is one)
 #   series  the whole series, also what it changes outside rdma_rxe: `make kernel ULPS=1`, with DEBUG its debug kernel
-#           (default of v6.1)
+#           (default otherwise)
 # CASES: the names or patterns of cases; all by default
 #
 # `make deps-ulps` installs what it needs.
@@ -19,14 +19,14 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 base=${BASE:-v6.1}
-default=fixed
-[[ $base != v6.1 ]] || default=series
+default=series
+! "$root/scripts/bases" dkms | grep -xF "$base" >/dev/null || default=fixed
 target=${TARGET_RXE:-$default} initiator=${INITIATOR_RXE:-$default}
 
 # check_side DRIVER
 check_side() {
-	case $base-$1 in
-	v6.1-fixed) wrong_usage "BASE=v6.1 has no package of \`make dkms\`: say stock or series for TARGET_RXE and INITIATOR_RXE" ;;
+	case $default-$1 in
+	series-fixed) wrong_usage "BASE=$base has no package of \`make dkms\`: say stock or series for TARGET_RXE and INITIATOR_RXE" ;;
 	*-stock | *-fixed | *-series) ;;
 	*) wrong_usage "TARGET_RXE, INITIATOR_RXE: '$1': say stock, fixed or series" ;;
 	esac
