@@ -174,11 +174,9 @@ test-others: ## run the most telling suites on the other bases (OTHERS=v7.3: thi
 test-submission: ## run all tests, and check what export and submission make of BASE
 	@scripts/test-submission
 
-.PHONY: nightly status
+.PHONY: nightly
 nightly: ## run everything, with one verdict; takes hours (STEPS='A B': these)
 	@scripts/nightly $(STEPS)
-status: ## say of each step of the nightly: current, stale, failed or never run
-	@scripts/nightly --status $(STEPS)
 
 .PHONY: soak
 soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ## run all tests, with their long sets

@@ -56,17 +56,6 @@ digest_of() {
 	} | sort | tr '\n' '\0' | xargs -0 sha256sum | sha256sum | cut -c 1-16
 }
 
-# draw_label WIDTH COLOR WORDS: a picture of them, as SVG
-draw_label() {
-	cat <<-END
-		<svg xmlns="http://www.w3.org/2000/svg" width="$1" height="24" role="img">
-		<title>$3</title>
-		<rect width="100%" height="100%" rx="4" fill="$2"/>
-		<text x="10" y="17" fill="#fff" font-family="DejaVu Sans, sans-serif" font-size="13">$3</text>
-		</svg>
-	END
-}
-
 AUTHOR_NAME=rxe-mpe AUTHOR_MAIL=rxe-mpe@localhost
 # The user's own git settings must change neither what applies nor how it is exported.
 plain_git() {

@@ -117,7 +117,6 @@ find_folder() {
 		folder=$(make_run_folder "${RXE_OUT:-$root/build/out}" bench)
 		mkdir "$folder/samples"
 		settings >"$folder/settings"
-		"$root/scripts/kept-bench" measured "${images[@]}" >"$folder/measured"
 		cut -d ' ' -f 1 /proc/loadavg >"$folder/load"
 		date -u +%FT%TZ >"$folder/date"
 	else

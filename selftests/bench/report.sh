@@ -65,9 +65,8 @@ test_info() {
 		--arg cpu "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" --argjson cpus "$(nproc)" \
 		--argjson rounds "${option[rounds]}" --argjson cpu_rounds "$cpu_rounds" --argjson batch "${option[batch]}" \
 		--argjson seed "${option[seed]}" --argjson guest_cpus "${option[cpus]}" \
-		--argjson measured "$(<"$folder/measured")" \
 		--argjson seconds "$(awk '{ sum += $2 } END { print sum + 0 }' "$folder/seconds")" '
-		{ date: $date, revision: $revision, measured: $measured, rdma_core: $rdma_core, qemu: $qemu, accelerator: $accelerator,
+		{ date: $date, revision: $revision, rdma_core: $rdma_core, qemu: $qemu, accelerator: $accelerator,
 		  note: (if $accelerator == "tcg" then "emulated: compare ratios only" else "" end),
 		  host_cpu: $cpu, host_cpus: $cpus, host_load_before_and_after: $load,
 		  guest_cpus: $guest_cpus, path_mtu: 1024,

@@ -311,6 +311,40 @@ export_stops_where_a_shared_patch_differs() {
 	[[ $said == *'"change line 10"'*'export that first'* ]] || fail "it says: $said"
 }
 
+# With a make that says what it is told, fails for debug, and lacks the sources of v7.3
+the_nightly_counts_what_passed() {
+	local said status=0
+	mkdir "$work/bin"
+	cat >"$work/bin/make" <<-'END'
+		#!/bin/sh
+		case "$*" in
+		*fetch-linux*BASE=v7.3*) echo "rxe-mpe: error: the Debian archive (sid) has no linux-source-7.3: correct base.mk"; exit 1 ;;
+		*DEBUG=1*SUITES=wire*) echo "not ok 1 it"; exit 2 ;;
+		*) echo "make $*" ;;
+		esac
+	END
+	chmod +x "$work/bin/make"
+	RXE_OUT=$work PATH=$work/bin:$PATH "$root/scripts/nightly" others-v6.12 rest-v7.3 debug-wire demo >"$work/said" || status=$?
+	sed -i "s/ # [0-9]* s/ # N s/; s|$work|WORK|" "$work/said"
+	diff - "$work/said" <<-'END' || fail "it says something else"
+		KTAP version 1
+		1..4
+		ok 1 others-v6.12 # N s, make --no-print-directory test BASE=v6.12 SUITES=conformance hostile persistence verbs-api rdma-core-suite remote-log kunit dma-buf
+		ok 2 rest-v7.3 # SKIP the Debian archive (sid) has no linux-source-7.3: correct base.mk
+		# not ok 1 it
+		not ok 3 debug-wire # N s, status 2: WORK/nightly/debug-wire.log
+		ok 4 demo # N s, make --no-print-directory demo
+		# failed: debug-wire
+		2 passed, 1 failed, 1 skipped
+	END
+	((status == 1)) || fail "status $status"
+	RXE_OUT=$work PATH=$work/bin:$PATH "$root/scripts/nightly" others-v6.12 demo >"$work/said" || fail "no run failed"
+	(($("$root/scripts/nightly" --jobs | wc -l) <= 50)) || fail "more than 50 jobs"
+	# GitHub starts no more.
+	said=$("$root/scripts/nightly" --parts | jq -r '(length <= 256 and (unique | length) == length)')
+	[[ $said == true ]] || fail "--parts: more than 256, or one of them twice"
+}
+
 cases=(
 	a_patch_that_bases_share_exists_once
 	a_shared_patch_follows_its_base
@@ -323,5 +357,6 @@ cases=(
 	wrong_usage_is_explained
 	what_a_source_includes_is_compiled
 	clean_keeps_trees
+	the_nightly_counts_what_passed
 )
 run_suite 2 "$@"
