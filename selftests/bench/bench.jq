@@ -132,6 +132,19 @@ def headlines: .kernels as $kernels | $kernels[0] as $ours |
 	  ($kernels[1:][] | . as $other | sampled("CPU of an append of \($large) bytes by d, in times of Linux \($other.kernel)";
 		[$ours, $other | case("append"; "d"; $large).rounds.cpu] | quotients; "below 1"; . < 1)) ] | shown_together;
 
+# What the table of headlines has besides, as [name, value]: the run, and figures that pages quote without an interval.
+def notes: def hundredths: . * 100 | round / 100;
+	.kernels as $kernels |
+	["commit of the run", .test_info.revision], ["date of the run", .test_info.date[:10]],
+	($kernels[0].cases[] | select(.set == "append" and .method == "e" and is_plain and .ratios.time.value) |
+		["e/d in time, \(.size) bytes", (.ratios.time.value | hundredths)]),
+	($kernels[1:][] | [.cases[] | select(.set == "region" and .t_typical)] as $regions | select($regions | length > 1) |
+		["FLUSH of the largest region, in times of the smallest, Linux \(.kernel)",
+			($regions | max_by(.region).t_typical / min_by(.region).t_typical | hundredths)]),
+	($kernels[1:][] | .kernel as $name | [.cases[] | select(.set == "append" and .method == "d" and is_plain and .packets)] |
+		min_by(.size) | values | ["packets of an append of \(.size) bytes by d, Linux \($name)", .packets]),
+	["wait of the daemon at a busy target, us", $kernels[0].daemon_waits.value];
+
 # The whole: of other kernels also what they take in times of ours.
 def result($info):
 	{test_info: $info, kernels: .} | .headlines = headlines | .kernels[0].cases as $ours |

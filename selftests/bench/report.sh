@@ -49,8 +49,9 @@ analyse() {
 	jq -n -L "$here" --argjson info "$(test_info)" 'include "bench";
 		[inputs] | result($info)' "$folder"/kernel.* >"$folder/bench.json"
 	rm "$folder"/kernel.*
-	jq -r '.headlines[] | [.name, .shown, .wanted // "", if .holds == null then "" elif .holds then "yes" else "no" end] | @csv' \
-		"$folder/bench.json" >"$folder/headlines.csv"
+	jq -r -L "$here" 'include "bench";
+		(.headlines[] | [.name, .shown, .wanted // "", if .holds == null then "" elif .holds then "yes" else "no" end]),
+		(notes + ["", ""]) | @csv' "$folder/bench.json" >"$folder/headlines.csv"
 	(cd "$folder/samples" && jq -c '{part: input_filename} + .' ./*.times.* ./*.cpu.* ./*.own_cpu.*) | xz >"$folder/samples.json.xz"
 }
 
