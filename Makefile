@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Everything starts here.  The text after a target's `##` is its help; the work is done in scripts/.
+# Everything starts here.  The text after a target's `##` is its help, which `make` shows if a number of a group comes first;
+# the work is done in scripts/.
 
 # Which base: a folder of kernel/, and one of rdma-core-provider/, iproute2/, perftest/ and wireshark/.  DEBUG: a debug
 # kernel, 1 or kcsan.  ULPS=1: a kernel with what uses rxe in the kernel, as modules.
@@ -19,9 +20,16 @@ WIRESHARK_SRC ?=
 # What the tests need to know.
 export BASE RDMA_CORE DEBUG
 
+ifneq ($(words $(CURDIR)),1)
+$(error make cannot work in a folder whose path has a space: move this one: $(CURDIR))
+endif
+
+# known VARIABLE,WORDS: a wrong word ends here, before anything is built.
+known = $(foreach word,$($1),$(if $(filter $(word),$2),,$(error $1=$($1): there is no $(word): choose from: $(strip $2))))
+
 # base_mk FOLDER,VARIABLE,MORE: the base.mk of what VARIABLE chooses; MORE is what may be said besides
 base_mk = $(or $(wildcard $1/$($2)/base.mk), \
-	$(error $2=$($2) is not there; choose one of: $(strip $3 $(notdir $(wildcard $1/v*)))))
+	$(error $2=$($2): there is no $($2): choose from: $(strip $3 $(notdir $(wildcard $1/v*)))))
 include $(call base_mk,kernel,BASE)
 OWN_RDMA_CORE := $(filter-out host,$(RDMA_CORE))
 ifneq ($(OWN_RDMA_CORE),)
@@ -30,6 +38,28 @@ endif
 include $(call base_mk,iproute2,IPROUTE2)
 include $(call base_mk,perftest,PERFTEST)
 include $(call base_mk,wireshark,WIRESHARK)
+
+$(call known,TARGETS,1 3)
+$(call known,DEBUG,0 1 kcsan)
+$(call known,ULPS,0 1)
+# A suite may be the path of a program, too.
+$(call known,SUITES,$(sort $(basename $(notdir $(wildcard selftests/suites/*.sh)))) \
+	$(foreach suite,$(SUITES),$(if $(findstring /,$(suite)),$(wildcard $(suite)))))
+$(call known,OTHERS,$(filter-out v6.1 v56,$(notdir $(wildcard kernel/v* rdma-core-provider/v*))))
+$(call known,KERNELS,$(notdir $(wildcard kernel/v*)))
+topics := $(patsubst kernel/$(BASE)/%/series,%,$(wildcard kernel/$(BASE)/*/series))
+$(call known,TOPIC,$(topics))
+$(call known,TOPICS,$(topics) $(filter $(topics:%=%/%),$(TOPICS)))
+ifneq ($(MUTANTS),)
+$(call known,MUTANTS,$(notdir $(wildcard selftests/mutants/*)) \
+	$(filter $(shell sed -n 's/^From //p' selftests/mutants/*),$(MUTANTS)))
+endif
+
+# Both want a base whose Linux has both requests without the series.  It says with what its module for DKMS was tested.
+ifneq ($(filter dkms reproducers,$(MAKECMDGOALS)),)
+$(if $(DKMS_TESTED),,$(error BASE=$(BASE) has no `make $(filter dkms reproducers,$(MAKECMDGOALS))`: choose from: \
+	$(shell grep -l ^DKMS_TESTED kernel/*/base.mk | cut -d / -f 2)))
+endif
 
 # Paths from here; one kernel tree serves both builds.
 KERNEL_SERIES := kernel/$(BASE)
@@ -61,14 +91,21 @@ WS_TREE       := $(WS_OUT)/src
 # What `fetch` and the trees start from: a path given by the user, or the archive's file.
 fetch_linux = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
 
-.PHONY: help
+.PHONY: help help-all
 help:
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*##' ' \
+		BEGIN { split("To see what it is,To test your programs or to fix the rxe of your Debian," \
+			"To work on rxe or on this project,To check and to mail what you have changed", title, ",") } \
+		/^[a-z-]+:.*##[1-4] / { text[substr($$2, 1, 1)] = text[substr($$2, 1, 1)] sprintf("  make %-12s%s\n", $$1, substr($$2, 2)) } \
+		END { for (i = 1; i in title; i++) printf "%s:\n%s", title[i], text[i] }' $(firstword $(MAKEFILE_LIST))
+	@echo "\`make help-all\` shows all targets, and what may be set."
+help-all:
+	@awk -F ':.*##[1-4]? ' '/^[a-z0-9-]+:.*##[1-4]? / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  V=1: all output"
 	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=, PERFTEST_SRC=, WIRESHARK_SRC=: own sources"
 
 .PHONY: deps deps-check deps-lab deps-ulps
-deps: ## install the Debian packages that demo and tests need (as root)
+deps: ##1 install the Debian packages that demo and tests need (as root)
 deps-check: ## install those that the checks and rdma-core's manual pages need besides (as root)
 deps-lab: ## install only those of the lab (as root)
 deps-ulps: ## install those of the suite ulps besides (as root)
@@ -111,12 +148,12 @@ $(eval $(call program,wireshark,WIRESHARK,$(WS_TREE),$(WS_SERIES)))
 LOCKED := @scripts/locked
 
 .PHONY: kernel
-kernel: $(KERNEL_TREE)/.git ## build/BASE: the tree with the series, bzImage, vmlinux, .config
+kernel: $(KERNEL_TREE)/.git ##3 build/BASE: the tree with the series, bzImage, vmlinux, .config
 	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	$(LOCKED) build/$(BASE) scripts/build-kernel $(KERNEL_TREE) $(KERNEL_OUT) $(KERNEL_CONFIG)
 
 .PHONY: dkms
-dkms: $(KERNEL_TREE)/.git ## build/dkms: a Debian package with the fixes of BASE, which DKMS builds for stock kernels
+dkms: $(KERNEL_TREE)/.git ##2 build/dkms: a Debian package with the fixes of BASE, which DKMS builds for stock kernels
 	@scripts/dkms-package $(KERNEL_TREE) $(KERNEL_SERIES) build/dkms $(DKMS_TESTED)
 
 .PHONY: rdma-core
@@ -147,7 +184,7 @@ wireshark: $(WS_TREE)/.git ## build/wireshark: the patched InfiniBand dissector,
 	$(LOCKED) $(WS_OUT) scripts/build-wireshark $(WS_TREE) $(WS_OUT)
 
 .PHONY: selftests
-selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; build/crash: crash-states
+selftests: $(KERNEL_TREE)/.git rdma-core ##3 build/selftests: the test programs; build/crash: crash-states
 	@scripts/deps check selftests
 	@$(if $(OWN_RDMA_CORE),,scripts/deps check host-library)
 	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
@@ -157,11 +194,11 @@ selftests: $(KERNEL_TREE)/.git rdma-core ## build/selftests: the test programs; 
 		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests $(if $(OWN_RDMA_CORE),,examples)
 
 .PHONY: demo test smoke
-demo: kernel rdma-core selftests ## show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
-	@selftests/examples/$(or $(demo_$(or $(TARGETS),1)),$(error TARGETS=$(TARGETS): say 1 or 3))
+demo: kernel rdma-core selftests ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
+	@selftests/examples/$(demo_$(or $(TARGETS),1))
 demo_1 := demo.sh
 demo_3 := replicas/demo.sh
-test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ## run all tests (SUITES='A B': these)
+test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ##3 run all tests (SUITES='A B': these)
 	@selftests/run-tests $(SUITES)
 smoke: kernel rdma-core selftests ## run a fast subset of the tests
 	@selftests/run-tests --smoke
@@ -200,10 +237,10 @@ kunit: kernel ## run the KUnit tests of rdma_rxe
 CHECKED ?= $(wildcard kernel/v* rdma-core-provider/v* iproute2/v* perftest/v* wireshark/v*)
 
 .PHONY: check check-fast check-full check-samples check-trees
-check: ## check every series, patch by patch: messages, style, kernel-doc, builds without warnings
+check: ##4 check every series, patch by patch: messages, style, kernel-doc, builds without warnings
 check-full: ## the same, and more: other architectures, sparse, Coccinelle, KUnit, litmus tests, rdma-core's own checks
 check-samples: ## check that these rules pass good samples and catch bad ones
-check-fast: ## check, but build nothing: a minute or two for each series
+check-fast: ##4 check, but build nothing: a minute or two for each series
 check check-fast check-full check-samples: check-trees
 	@scripts/deps check check
 	@$(if $(filter check-full check-samples,$@),scripts/deps check check-full)
@@ -235,7 +272,7 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 
 SUBMISSIONS := build/submission
 .PHONY: submission
-submission: $(if $(TOPIC),submission-kernel,submission-rdma-core submission-iproute2 submission-perftest submission-wireshark) ## build/submission: mail, and pull requests for rdma-core, perftest and Wireshark; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
+submission: $(if $(TOPIC),submission-kernel,submission-rdma-core submission-iproute2 submission-perftest submission-wireshark) ##4 build/submission: mail, and pull requests for rdma-core, perftest and Wireshark; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
 .PHONY: submission-kernel submission-rdma-core submission-iproute2 submission-perftest submission-wireshark
 submission-kernel: $(KERNEL_TREE)/.git
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES)$(TOPIC:%=/%) \
@@ -262,11 +299,11 @@ bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL
 	@selftests/bench/bench.sh $(if $(CONTINUE),--continue '$(CONTINUE)',$(STOCK_KERNEL:%=--kernel '%') $(ROUNDS:%=--rounds %))
 
 .PHONY: mutants
-mutants: kernel selftests ## break the kernel in many ways (MUTANTS='A B': these, or those of a driver's file), and check that the tests notice
+mutants: kernel selftests ##3 break the kernel in many ways (MUTANTS='A B': these, or those of a driver's file), and check that the tests notice
 	@selftests/run-mutants $(MUTANTS)
 
 .PHONY: reproducers
-reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE (TOPICS='A B': of these): cases fail before it, and pass after
+reproducers: $(KERNEL_TREE)/.git selftests ##3 show the bug of each patch of BASE (TOPICS='A B': of these): cases fail before it, and pass after
 	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	@selftests/run-reproducers $(TOPICS)
 
@@ -286,7 +323,7 @@ stock-rdma-core: $(RDMA_TREE)/.git
 	$(LOCKED) $(STOCK_RDMA) scripts/build-rdma-core $(STOCK_RDMA)
 
 .PHONY: docs
-docs: ## build/docs: Documentation/ as HTML; with the API of the kernel if its tree is there
+docs: ##4 build/docs: Documentation/ as HTML; with the API of the kernel if its tree is there
 	@scripts/deps check docs
 	@KERNEL_TREE=$(CURDIR)/$(KERNEL_TREE) PYTHONDONTWRITEBYTECODE=1 \
 		sphinx-build -q -W --keep-going -d build/doctrees Documentation build/docs
@@ -301,11 +338,11 @@ RELEASE      := build/release
 RELEASE_RDMA := $(RELEASE)/rdma-core
 
 .PHONY: install for-users
-install: for-users ## install lab, tools and the kernels that are built into PREFIX (/usr/local); DESTDIR=; KERNELS='v6.1 v7.3': these
+install: for-users ##2 install lab, tools and the kernels that are built into PREFIX (/usr/local); DESTDIR=; KERNELS='v6.1 v7.3': these
 	@scripts/install '$(DESTDIR)$(PREFIX)/lib/rxe-mpe' lab $(KERNELS)
 
 .PHONY: release
-release: for-users ## build/release: a tarball that runs from any folder, Debian packages, SHA256SUMS; KERNELS='v6.1': not all
+release: for-users ##2 build/release: a tarball that runs from any folder, Debian packages, SHA256SUMS; KERNELS='v6.1': not all
 	@scripts/release $(KERNELS)
 
 .PHONY: image
@@ -326,7 +363,7 @@ for-users: $(RDMA_TREE)/.git
 	@scripts/man-pages
 
 .PHONY: export
-export: ## write the commits of the trees back as the patches of the series; OWN=1: also where a shared patch differs
+export: ##3 write the commits of the trees back as the patches of the series; OWN=1: also where a shared patch differs
 	@for pair in $(KERNEL_TREE):$(KERNEL_SERIES) $(RDMA_TREE):$(RDMA_SERIES) $(IP_TREE):$(IP_SERIES) \
 		$(PT_TREE):$(PT_SERIES) $(WS_TREE):$(WS_SERIES); do \
 		[ ! -e "$${pair%:*}/.git" ] || scripts/series export "$${pair%:*}" "$${pair#*:}" || exit; \

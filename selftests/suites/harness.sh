@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016 # many words here are for the guest's shell
 #
 # Tests of what judges the others: run-tests and ktap-count, the search for kernel warnings, the usage of rxe-vm,
-# `make clean`; and of what keeps the patches, scripts/series.  They boot no guest.
+# what `make` shows and refuses, `make clean`, the nightly; and of what keeps the patches, scripts/series.  They boot no guest.
 
 set -euo pipefail
 
@@ -208,11 +208,14 @@ what_a_source_includes_is_compiled() {
 }
 
 # `make clean`, in another folder, with a build of its own
+# plain_make ARG...: without what a make that runs this suite was told
+plain_make() { timeout 10 env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u BASE -u DEBUG -u RDMA_CORE make -s --no-print-directory "$@"; }
+
 clean_keeps_trees() {
 	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
 	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2,perftest,wireshark} "$work"
 	touch "$work"/build/{v6.1/{src/work,bzImage,lib/module},selftests/program,log}
-	make -s -C "$work" clean
+	plain_make -C "$work" clean
 	diff <(cd "$work/build" && find . -mindepth 1 | sort) - <<-'END'
 		./v6.1
 		./v6.1/src
@@ -311,6 +314,70 @@ export_stops_where_a_shared_patch_differs() {
 	[[ $said == *'"change line 10"'*'export that first'* ]] || fail "it says: $said"
 }
 
+# In one line, and before anything is built
+make_refuses_wrong_arguments() {
+	local arguments said
+	while read -r arguments; do
+		# shellcheck disable=SC2086 # words
+		said=$(plain_make -C "$root" $arguments 2>&1) && fail "make $arguments: it passes"
+		echo "$said"
+		[[ $said != *$'\n'* && $said == *": choose "*"."* ]] || fail "make $arguments: $said"
+	done <<-'END'
+		demo TARGETS=2
+		test SUITES=foo
+		test SUITES=selftests/suites/foo.sh
+		test DEBUG=foo
+		ulps ULPS=foo
+		test-others OTHERS=foo
+		install KERNELS=foo
+		mutants MUTANTS=foo
+		reproducers BASE=v7.3 TOPICS=foo
+		reproducers BASE=v7.3 TOPICS=foo/1
+		submission TOPIC=foo
+		dkms BASE=v6.1
+		reproducers BASE=v6.1
+		kernel BASE=foo
+		rdma-core RDMA_CORE=foo
+	END
+}
+
+right_arguments_of_make_are_taken() {
+	local arguments
+	while read -r arguments; do
+		eval "plain_make -C '$root' --question help-all $arguments" >"$work/said" 2>&1 || [[ $? == 1 ]] || fail "$arguments: $(<"$work/said")"
+	done <<-'END'
+		TARGETS=3
+		SUITES='harness selftests/suites/lab.sh'
+		DEBUG=0
+		DEBUG=kcsan
+		OTHERS=v65
+		KERNELS='v6.1 v7.3'
+		MUTANTS='rxe_req rxe_resp'
+		MUTANTS=$(sed -n 's/^From //p' "$root/selftests/mutants/rxe_req" | head -n 1)
+		BASE=v7.3 TOPICS='01-first 04-lifetime/2'
+		RDMA_CORE=host
+	END
+}
+
+make_refuses_a_path_with_a_space() {
+	local said
+	mkdir "$work/a b"
+	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2,perftest,wireshark} "$work/a b"
+	said=$(plain_make -C "$work/a b" 2>&1) && fail "it works there"
+	[[ $said != *$'\n'* && $said == *"a folder whose path has a space: move this one: $work/a b"* ]] || fail "$said"
+}
+
+make_alone_shows_a_few_targets() {
+	local target
+	plain_make -C "$root" >"$work/short"
+	plain_make -C "$root" help-all >"$work/all"
+	(($(grep -c '^  make ' "$work/short") <= 15)) || fail "more than 15"
+	while read -r target; do
+		grep -q "^  make $target " "$work/all" || fail "help-all does not have $target"
+	done < <(sed -n 's/^  make \([^ ]*\).*/\1/p' "$work/short")
+	(($(grep -c '^  make ' "$work/all") > $(grep -c '^  make ' "$work/short"))) || fail "help-all has no more"
+}
+
 # With a make that says what it is told, fails for debug, and lacks the sources of v7.3
 the_nightly_counts_what_passed() {
 	local said status=0
@@ -357,6 +424,10 @@ cases=(
 	wrong_usage_is_explained
 	what_a_source_includes_is_compiled
 	clean_keeps_trees
+	make_refuses_wrong_arguments
+	right_arguments_of_make_are_taken
+	make_refuses_a_path_with_a_space
+	make_alone_shows_a_few_targets
 	the_nightly_counts_what_passed
 )
 run_suite 2 "$@"
