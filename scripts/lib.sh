@@ -47,15 +47,24 @@ use_ccache() {
 	export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE=2G
 }
 
-# digest_of FOLDER [TEST...]: stands for all files in it that pass the TESTs of find, and for the patches of other bases that
-# it names
-digest_of() {
-	{
-		find "$1" -type f "${@:2}"
-		[[ ! -e $1/base.mk ]] || shared_by "$1"
-	} | sort | tr '\n' '\0' | xargs -0 sha256sum | sha256sum | cut -c 1-16
+# hash_of FILE...: a word for their contents
+hash_of() { cat "$@" | sha256sum | cut -c 1-16; }
+
+# digest_of PATH...: a word for what results of tests depend on in these files and folders.  A letter is written when the
+# results are known; a mutant is no part of what is tested.
+digest_of() { find "$@" -name mutants -prune -o -type f ! -name '0000-*' -print0 | sort -z | xargs -0 sha256sum | hash_of -; }
+
+# tests_digest: that of all tests, the lab and the configurations that kernels are built with
+tests_digest() { digest_of selftests qemu-scripts kernel/config; }
+
+# series_digest DIR: that of a series, and of all that its folder has besides
+series_digest() {
+	local patches
+	mapfile -t patches < <(patches_of "$1")
+	digest_of "$1" "${patches[@]}"
 }
 
+# The author of what is made here
 AUTHOR_NAME=rxe-mpe AUTHOR_MAIL=rxe-mpe@localhost
 # The user's own git settings must change neither what applies nor how it is exported.
 plain_git() {
@@ -79,17 +88,6 @@ topics_of() {
 	else
 		say ''
 	fi
-}
-
-# unrelated_suites SUITE...: the scripts of the suites that none of these calls, so that they do not change its results.  Who
-# calls run-tests may call any.
-unrelated_suites() {
-	local own=("${@/#/selftests/suites/}") other
-	own=("${own[@]/%/.sh}")
-	! grep -q run-tests "${own[@]}" || return 0
-	for other in selftests/suites/*.sh; do
-		[[ " ${own[*]} " == *" $other "* ]] || grep -qF "/${other##*/}" "${own[@]}" || say "$other"
-	done
 }
 
 # needs_of DIR TOPIC: the topics before it that its letter names, by their subjects in quotes
@@ -132,7 +130,7 @@ subjects() {
 }
 
 # remembered FILE CMD...: what CMD said when it succeeded; it runs only if FILE does not have that yet.  The name of FILE
-# has to stand for all that the result depends on.  A failure is not kept.
+# has to stand for all that the result depends on (hash_of, digest_of).  A failure is not kept.
 remembered() {
 	local file=$1 status=0
 	shift

@@ -36,16 +36,10 @@ build_other() {
 	scripts/build-kernel "$tree" "build/$BASE$variant" "${fragments[@]}" >"$2" || die "it does not build: $2"
 }
 
-# tests_state SUITE: stands for all that its results depend on but the kernel's source: tests, rdma-core, kind of kernel.
+# tests_state: a word for all that a result depends on but the kernel's source: tests, rdma-core, kind of kernel.
 tests_state() {
-	local own rdma_core=rdma-core-provider/${RDMA_CORE:-v56}
-	mapfile -t own < <(compgen -G "kernel/$base/*.config" && shared_by "$rdma_core")
-	{
-		echo "DEBUG=${DEBUG:-0}"
-		find selftests qemu-scripts kernel/config "${own[@]}" "$rdma_core" \
-			-path selftests/mutants -prune -o -type f ! -name '0000-*' -print |
-			grep -vxFf <(unrelated_suites "$1") | sort | tr '\n' '\0' | xargs -0 cat
-	} | sha256sum | cut -c 1-16
+	say "DEBUG=${DEBUG:-0}" "$(tests_digest)" "$(digest_of "kernel/$base"/*.config)" \
+		"$(series_digest "rdma-core-provider/${RDMA_CORE:-v56}")" | hash_of -
 }
 
 # results: KTAP from stdin as "ok NAME", "skip NAME" or "not NAME", with _ for blanks in NAME

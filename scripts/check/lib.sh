@@ -37,7 +37,7 @@ configure() {
 new_messages() {
 	local name=$1 log=$OUT/$1.log base head
 	shift
-	base=$OUT/$name-$({ tree rev-parse base; c_folders; cat "$0" kernel/config/check.config; } | sha256sum | cut -c 1-12).base
+	base=$OUT/$name-$({ tree rev-parse base; c_folders; cat "$0" kernel/config/check.config; } | hash_of -).base
 	if [[ ! -e $base ]]; then
 		head=$(tree rev-parse HEAD)
 		tree checkout -q --detach base
