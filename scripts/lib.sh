@@ -66,6 +66,17 @@ series_digest() {
 
 # The author of what is made here
 AUTHOR_NAME=rxe-mpe AUTHOR_MAIL=rxe-mpe@localhost
+
+# build_deb FOLDER TO NAME FIELD...: a Debian package of what FOLDER has, at TO; a FIELD without a value is left out.
+build_deb() {
+	mkdir -p "$1/DEBIAN"
+	printf '%s\n' "Package: $3" "Maintainer: $AUTHOR_NAME <$AUTHOR_MAIL>" "Priority: optional" \
+		"Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$1" | cut -f 1)" "${@:4}" |
+		sed '/^[A-Z][a-z]*: $/d' >"$1/DEBIAN/control"
+	chmod -R u=rwX,go=rX "$1"
+	dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$1" "$2" >/dev/null
+}
+
 # The user's own git settings must change neither what applies nor how it is exported.
 plain_git() {
 	export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 LC_ALL=C
