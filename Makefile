@@ -234,7 +234,9 @@ kunit: kernel ## run the KUnit tests of rdma_rxe
 	@selftests/run-tests kunit
 
 # All series are checked, or CHECKED='kernel/v6.1 ...', each in a tree of its own; do not work in these trees.
-CHECKED ?= $(wildcard kernel/v* rdma-core-provider/v* iproute2/v* perftest/v* wireshark/v*)
+all_series := $(wildcard kernel/v* rdma-core-provider/v* iproute2/v* perftest/v* wireshark/v*)
+CHECKED ?= $(all_series)
+$(call known,CHECKED,$(all_series))
 
 .PHONY: check check-fast check-full check-samples check-trees
 check: ##4 check every series, patch by patch: messages, style, kernel-doc, builds without warnings

@@ -334,6 +334,7 @@ make_refuses_wrong_arguments() {
 		reproducers BASE=v7.3 TOPICS=foo
 		reproducers BASE=v7.3 TOPICS=foo/1
 		submission TOPIC=foo
+		check CHECKED=kernel/foo
 		dkms BASE=v6.1
 		reproducers BASE=v6.1
 		kernel BASE=foo
