@@ -187,7 +187,7 @@ wireshark: $(WS_TREE)/.git ## build/wireshark: the patched InfiniBand dissector,
 selftests: $(KERNEL_TREE)/.git rdma-core ##3 build/selftests: the test programs; build/crash: crash-states
 	@scripts/deps check selftests
 	@$(if $(OWN_RDMA_CORE),,scripts/deps check host-library)
-	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash \
+	$(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash \
 		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 	$(LOCKED) build/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
 		RDMA_CORE=$(if $(OWN_RDMA_CORE),$(CURDIR)/$(RDMA_OUT),/usr) \
@@ -361,7 +361,7 @@ for-users: $(RDMA_TREE)/.git
 	$(LOCKED) $(RELEASE_RDMA) scripts/build-rdma-core $(RELEASE_RDMA) /run/rxe-vm/rdma-core
 	$(LOCKED) $(RELEASE)/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/$(RELEASE)/selftests \
 		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=. examples
-	$(LOCKED) build/crash $(MAKE) --no-print-directory -C qemu-scripts/crash OUTPUT=$(CURDIR)/build/crash RDMA_CORE=
+	$(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash RDMA_CORE=
 	@scripts/man-pages
 
 .PHONY: export

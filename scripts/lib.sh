@@ -55,7 +55,7 @@ hash_of() { cat "$@" | sha256sum | cut -c 1-16; }
 digest_of() { find "$@" -name mutants -prune -o -type f ! -name '0000-*' -print0 | sort -z | xargs -0 sha256sum | hash_of -; }
 
 # tests_digest: that of all tests, the lab and the configurations that kernels are built with
-tests_digest() { digest_of selftests qemu-scripts kernel/config; }
+tests_digest() { digest_of selftests qemu-scripts crash-states kernel/config; }
 
 # series_digest DIR: that of a series, and of all that its folder has besides
 series_digest() {

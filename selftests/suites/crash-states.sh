@@ -22,7 +22,7 @@ records=60
 build() {
 	local tree=$root
 	[[ ! -d $work/tree ]] || tree=$work/tree
-	make -s -C "$tree/qemu-scripts/crash" OUTPUT="$1" CFLAGS="$2" KSELFTEST="$kselftest" "$1/$3"
+	make -s -C "$tree/crash-states" OUTPUT="$1" CFLAGS="$2" KSELFTEST="$kselftest" "$1/$3"
 }
 
 ##############################################################################
@@ -57,13 +57,13 @@ crash_test_runs_the_cases_that_are_named() {
 
 each_break_of_the_engine_is_noticed() {
 	local name pattern found
-	mutant_files=("$root"/qemu-scripts/crash/mutants/*)
+	mutant_files=("$root"/crash-states/mutants/*)
 	for name in $(mutants_in "${mutant_files[@]}"); do
 		rm -rf "$work/tree" "$work/mutant"
-		mkdir -p "$work/tree/qemu-scripts" "$work/tree/selftests"
-		cp -r "$root/qemu-scripts/crash" "$work/tree/qemu-scripts"
+		mkdir -p "$work/tree/selftests"
+		cp -r "$root/crash-states" "$work/tree"
 		cp -r "$here"/../{rdma,verbs} "$work/tree/selftests"
-		mutant "$name" | patch -s -p1 -d "$work/tree/qemu-scripts/crash" || fail "$name does not apply"
+		mutant "$name" | patch -s -p1 -d "$work/tree/crash-states" || fail "$name does not apply"
 		build "$work/mutant" -O1 crash-test
 		pattern=$(header Case "$name")
 		"$work/mutant/crash-test" "$pattern*" >"$work/out" 2>&1 || true

@@ -11,7 +11,7 @@
  * The client of a block WRITEs and FLUSHes it.  So when it asks the target to store the block, the device has all of
  * it.  It ends when the target has answered that the block is stored.
  *
- * The log is the ring of qemu-scripts/crash/ring.c, whose checker can judge it.  A line says that a record is appended.
+ * The log is the ring of crash-states/ring.c, whose checker can judge it.  A line says that a record is appended.
  * With unflushed, no FLUSH comes between a record and the tail that covers it, which is wrong.
  */
 #include <err.h>

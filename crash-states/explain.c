@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_mpe_roce.h"
 #include "explain.h"
 
 /******************************************************************************

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../selftests/verbs/prng.h"
-#include "../../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/verbs/prng.h"
+#include "../selftests/rdma/rxe_mpe_roce.h"
 #include "util.h"
 
 #define IP		14	/* after Ethernet */
