@@ -14,7 +14,9 @@
  *	sample.c	which of them are checked
  *	checker.c	images, and the checker's processes
  *	explain.c	why a state fails
+ *	draw.c		a picture of it
  *	json.c		the result for other programs
+ *	output.c	for CI, and as a page
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +33,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "draw.h"
 #include "explain.h"
 #include "group.h"
 #include "hints.h"
 #include "json.h"
+#include "output.h"
 #include "sample.h"
-
-/* No state fails, but not all that a pass stands for was checked.  3 is a lost guest of rxe-vm. */
-#define STATUS_NOT_JUDGED	4
 
 #define EXPLAINED	3	/* failures of different kinds */
 #define TRIED		12	/* to find these */
@@ -94,7 +95,6 @@ static const char usage[] =
 "  --json FILE    write the result into FILE, too\n"
 "  --ktap         print KTAP\n"
 "  --html FILE    write a page with what is printed, and a picture of each finding\n"
-"  --kept FILE    write the folders of the states that are kept into FILE, one a line\n"
 "  --strict       end with 2 if the target's memory held at the end what the requests\n"
 "                 do not explain, such as stores of its own CPU\n"
 "  --replay ID    make this state again, in RUN/crash-states/ID; run CHECKER on it\n"
@@ -108,10 +108,10 @@ static const char usage[] =
 struct options {
 	size_t states, limit;
 	uint64_t seed;
-	const char *cuts, *kept, *json, *replay, *lose, *run;
+	const char *cuts, *json, *html, *replay, *lose, *run;
 	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
 	const struct rules *rules;
-	bool strict;
+	bool strict, ktap;
 	struct checker_options checker;
 };
 
@@ -160,10 +160,20 @@ static const char *resolved(const char *run)
 	return path ? path : run;
 }
 
+/* The folder of the tools knows it. */
+static void __attribute__((noreturn)) print_version(void)
+{
+	if (!tools_folder())
+		fail("--version: qemu-scripts/crash-states knows the version");
+	execlp("bash", "bash", "-c", ". \"$0/places.sh\" && version crash-states", tools_folder(), NULL);
+	fail_errno("--version: bash");
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option long_options[] = {
 		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
 		{ "states", required_argument, NULL, 'n' },
 		{ "limit", required_argument, NULL, 'x' },
 		{ "seed", required_argument, NULL, 's' },
@@ -171,8 +181,9 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "model", required_argument, NULL, 'm' },
 		{ "jobs", required_argument, NULL, 'j' },
 		{ "timeout", required_argument, NULL, 't' },
-		{ "kept", required_argument, NULL, 'k' },
 		{ "json", required_argument, NULL, 'o' },
+		{ "ktap", no_argument, NULL, 'k' },
+		{ "html", required_argument, NULL, 'w' },
 		{ "capture", required_argument, NULL, 'C' },
 		{ "memory", required_argument, NULL, 'M' },
 		{ "start", required_argument, NULL, 'S' },
@@ -195,6 +206,7 @@ static void parse(struct options *o, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'h': fputs(usage, stdout); exit(0);
+		case 'V': print_version();
 		case 'n': o->states = number("states", optarg, UINT32_MAX); break;
 		case 'x': o->limit = number("limit", optarg, UINT32_MAX); break;
 		case 's': o->seed = number("seed", optarg, UINT64_MAX); break;
@@ -208,8 +220,9 @@ static void parse(struct options *o, int argc, char **argv)
 		case 't': o->checker.seconds = number("timeout", optarg, 1000000); break;
 		case 'b': o->checker.mib = number("checker-memory", optarg, UINT32_MAX); break;
 		case 'v': o->checker.serve = true; break;
-		case 'k': o->kept = optarg; break;
 		case 'o': o->json = optarg; break;
+		case 'k': o->ktap = true; break;
+		case 'w': o->html = optarg; break;
 		case 'C': o->capture = optarg; break;
 		case 'M': o->memory = optarg; break;
 		case 'S': o->start = optarg; break;
@@ -240,6 +253,10 @@ static void parse(struct options *o, int argc, char **argv)
 		o->checker.mib = half_of_memory(o->checker.jobs);
 	if (o->lose && (o->checker.argv || o->replay || o->cuts))
 		fail("--lose takes neither a checker nor --replay nor --cuts");
+	if ((o->ktap || o->html) && (o->lose || o->replay))
+		fail("--ktap and --html take neither --lose nor --replay");
+	if (o->ktap && !o->checker.argv)
+		fail("--ktap wants a checker: without one no state is judged (crash-states --help)");
 }
 
 /* In a group an initiator may have come before the copy of the NVDIMM was made: see struct before. */
@@ -892,12 +909,18 @@ struct check {
 	time_t shown;
 };
 
+/* Of a stream of output_begin() there is no terminal. */
+static bool is_watched(void)
+{
+	return isatty(fileno(stderr));
+}
+
 /* For a user that waits: on a terminal, each second. */
 static void show_progress(struct check *check, const struct model *model)
 {
 	time_t now = time(NULL);
 
-	if (now == check->shown || !isatty(2))
+	if (now == check->shown || !is_watched())
 		return;
 	check->shown = now;
 	fprintf(stderr, "\r%zu states, %zu fail; at frame %u of %u\033[K", check->results->checked,
@@ -907,7 +930,7 @@ static void show_progress(struct check *check, const struct model *model)
 
 static void end_progress(void)
 {
-	if (isatty(2))
+	if (is_watched())
 		fputs("\r\033[K", stderr);
 }
 
@@ -1015,10 +1038,17 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 	free(folder);
 }
 
+/* What was reported, and is to be drawn. */
+struct reported {
+	unsigned int frame;
+	char *folder;
+};
+
 /* @alike of the @failed states that fail, by what the checker says. */
-static void report(struct run *run, struct checker *checker, const struct explanation *e, size_t alike,
-		   size_t failed)
+static struct reported report(struct run *run, struct checker *checker, const struct explanation *e, size_t alike,
+			      size_t failed)
 {
+	char *folder = kept_folder(run, &e->state);
 	const char *said, *moment;
 
 	checker_look(checker, &run->model, &e->state, &said);
@@ -1028,8 +1058,10 @@ static void report(struct run *run, struct checker *checker, const struct explan
 	explanation_print(e, &run->model, stdout);
 	printf("  The checker: %s\n", said);
 	printf("  Alike: %zu of the %zu states that fail; the checker says the same of them, but for numbers\n", alike, failed);
-	printf("  Kept: %s\n", kept_folder(run, &e->state));
-	json_finding(&run->model, e, alike, said, kept_folder(run, &e->state));
+	printf("  Kept: %s\n", folder);
+	json_finding(&run->model, e, alike, said, folder);
+	output_finding(e->why, folder);
+	return (struct reported){ capture_frame(&run->capture, e->state.moment), folder };
 }
 
 static size_t count_alike(const struct results *results, uint64_t kind)
@@ -1069,11 +1101,11 @@ static bool misses(struct run *run, struct checker *checker, const struct state 
 	       checker_look_with(checker, &run->model, state, unexplained, NULL) == CONSISTENT;
 }
 
-/* @kept, if there is one, is told the folders. */
-static void explain_failures(struct run *run, struct checker *checker, struct results *results,
-			     const word_list *unexplained, FILE *kept)
+static void explain_failures(struct run *run, const struct options *o, struct checker *checker, struct results *results,
+			     const word_list *unexplained)
 {
 	unsigned int explained = 0, missing = 0;
+	struct reported reported[EXPLAINED];
 	uint64_t kinds[EXPLAINED];
 	bool steady = !results->failed;
 	struct explanation e;
@@ -1086,11 +1118,8 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 			checker_look(checker, &run->model, &e.state, &said);
 		} else if (add_kind(kinds, explained, kind_of_cause(run, &e))) {
 			steady |= e.culprit != CULPRIT_CHECKER;
-			explained++;
-			report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
-			       results->failed);
-			if (kept)
-				fprintf(kept, "%s\n", kept_folder(run, &e.state));
+			reported[explained++] = report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
+						       results->failed);
 		}
 		explanation_free(&e);
 	}
@@ -1098,6 +1127,9 @@ static void explain_failures(struct run *run, struct checker *checker, struct re
 		fail_to_judge(unexplained, "Each state that fails is consistent with what they held at the end, and not without it", said);
 	if (missing)
 		printf("\nnote: %u states fail only without the words that no request explains: they are not shown\n", missing);
+	/* The ladder of a group's run has no cut that is one of all its targets. */
+	for (unsigned int i = 0; i < explained && run->targets == 1; i++)
+		draw(reported[i].folder, reported[i].frame, o->capture ? o->capture : run->folder);
 	if (!steady && explained)
 		fail("the checker refuses states, and then accepts the same states: it must not depend on time, on chance, or on what an earlier call has left");
 }
@@ -1228,18 +1260,39 @@ static int lose(struct run *run, const struct options *o)
 	return 0;
 }
 
+/* Runs the checker on the states of @run; returns the exit status. */
+static int judge(struct run *run, const struct options *o, const word_list *unexplained, struct coverage *coverage)
+{
+	struct results results = { .history = &run->history };
+	struct checker *checker;
+
+	history_needs_stores(&run->history);
+	checker = checker_new(&run->history, &run->start, &o->checker);
+	try_checker(run, checker, unexplained);
+	check_states(run, o, checker, &results, coverage);
+	json_states(results.failed, results.crashed, results.slow, o->seed, coverage);
+	explain_failures(run, o, checker, &results, unexplained);
+	checker_free(checker);
+	return results.failed ? 1 : coverage->complete && !coverage->weak ? 0 : STATUS_NOT_JUDGED;
+}
+
+static void end_with_error(const char *error)
+{
+	json_error(error);
+	output_error(error);
+}
+
 int main(int argc, char **argv)
 {
-	struct run run;
-	struct results results = { .history = &run.history };
 	struct coverage coverage;
-	struct checker *checker;
-	struct options o;
 	word_list unexplained;
-	FILE *kept = NULL;
-	int status;
+	struct options o;
+	struct run run;
+	int status = 0;
 
 	parse(&o, argc, argv);
+	on_failure = end_with_error;
+	output_begin(o.ktap, o.html);
 	if (o.json)
 		json_begin(o.json);
 	if (o.replay)
@@ -1253,22 +1306,9 @@ int main(int argc, char **argv)
 	show_hints(&run);
 	unexplained = check_end(&run, o.strict);
 	json_run(&run.history, o.run);
-	if (!o.checker.argv) {
-		json_end(0);
-		return 0;
-	}
-	history_needs_stores(&run.history);
-	if (o.kept && !(kept = fopen(o.kept, "w")))
-		fail_errno("--kept %s", o.kept);
-	checker = checker_new(&run.history, &run.start, &o.checker);
-	try_checker(&run, checker, &unexplained);
-	check_states(&run, &o, checker, &results, &coverage);
-	json_states(results.failed, results.crashed, results.slow, o.seed, &coverage);
-	explain_failures(&run, checker, &results, &unexplained, kept);
-	if (kept)
-		close_file(kept, o.kept);
-	checker_free(checker);
-	status = results.failed ? 1 : coverage.complete && !coverage.weak ? 0 : STATUS_NOT_JUDGED;
+	if (o.checker.argv)
+		status = judge(&run, &o, &unexplained, &coverage);
 	json_end(status);
+	output_end(status, o.checker.argv ? &coverage : NULL);
 	return status;
 }

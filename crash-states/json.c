@@ -54,22 +54,12 @@ static void close_findings(void)
 	has_findings = false;
 }
 
-static void end_with_error(const char *error)
-{
-	if (!file)
-		return;
-	close_findings();
-	put_member("error", error);
-	json_end(STATUS_ERROR);
-}
-
 void json_begin(const char *path)
 {
 	file = fopen(path, "w");
 	if (!file)
 		fail_errno("--json %s", path);
 	path_of_file = path;
-	on_failure = end_with_error;
 	fputs("{\"format\": 1", file);
 }
 
@@ -165,4 +155,13 @@ void json_end(int status)
 	file = NULL;
 	if (fclose(ended))
 		fail_errno("%s", path_of_file);
+}
+
+void json_error(const char *error)
+{
+	if (!file)
+		return;
+	close_findings();
+	put_member("error", error);
+	json_end(STATUS_ERROR);
 }

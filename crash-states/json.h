@@ -9,7 +9,7 @@
 #include "explain.h"
 #include "sample.h"
 
-/* Begins the file.  If the program fails, it ends it with the error. */
+/* Begins the file. */
 void json_begin(const char *path);
 
 /* What was recorded. */
@@ -20,6 +20,9 @@ void json_states(size_t failed, size_t crashed, size_t slow, uint64_t seed, cons
 
 void json_finding(const struct model *model, const struct explanation *e, size_t alike, const char *said,
 		  const char *folder);
+
+/* The program ends by an error. */
+void json_error(const char *error);
 
 /* The exit status. */
 void json_end(int status);

@@ -9,6 +9,8 @@
 
 /* What cannot be gone on with: wrong usage, what cannot be followed, a checker in trouble. */
 #define STATUS_ERROR	2
+/* No state fails, but not all that a pass stands for was checked.  3 is a lost guest of rxe-vm. */
+#define STATUS_NOT_JUDGED	4
 
 /* Called with the error before the program ends by it, unless NULL. */
 extern void (*on_failure)(const char *error);

@@ -358,8 +358,7 @@ what_is_suspicious_needs_no_checker() {
 # tshark is missing, so the state cannot be drawn: its status is that of the checker.
 what_cannot_be_drawn_still_fails() {
 	make_ring no-flush-once 60
-	crash_states 1 --kept "$work/kept" "$work/ring" -- "$ring"
-	[[ -d $(head -n 1 "$work/kept") ]] || fail "the list of kept states: $(<"$work/kept")"
+	crash_states 1 "$work/ring" -- "$ring"
 	says "the power fails X"
 	mkdir "$work/bin"
 	printf '#!/bin/sh\nexit 1\n' >"$work/bin/tshark"
@@ -388,9 +387,14 @@ the_result_is_ktap_or_a_page() {
 	[[ $results == "ok 1 all states are consistent"$'\n'"ok 2 coverage is complete"$'\n'1..2 ]] || fail "$results"
 	ktap 4 --limit 20 "$work/ring" -- true
 	[[ $results == "ok 1 all states are consistent"$'\n'"not ok 2 coverage is complete"$'\n'1..2 ]] || fail "$results"
+	# That states fail does not make the coverage complete.
+	ktap 1 --limit 20 "$work/ring" -- false
+	[[ $results == "not ok 1 state "*$'\n'"not ok 2 coverage is complete"$'\n'1..2 ]] || fail "$results"
 	ktap 2 --html "$work/page.html" "$work/ring" -- sh -c 'echo "<b>"; exit 7'
 	[[ $results == "Bail out! "*"the checker cannot be used"* ]] || fail "$results"
 	[[ $(<"$work/page.html") == *"&lt;b&gt;"* ]] || fail "$(<"$work/page.html")"
+	crash_states 0 --html "$work/page.html" "$work/ring"
+	[[ $(<"$work/page.html") == *"<h1>What was recorded</h1>"*"240 packets of requests"* ]] || fail "$(<"$work/page.html")"
 }
 
 # What the target's own CPU stored is in no state: a checker that counts on it cannot be judged.
@@ -959,6 +963,9 @@ wrong_usage_is_explained() {
 		$work/empty checker|'checker': the checker stands behind --
 		$work/empty --|no checker behind --
 		--lose x --replay y $work|--lose takes neither
+		--ktap $work/empty|--ktap wants a checker
+		--html x --replay y $work/empty|--ktap and --html take neither
+		--html $work/no/page $work/empty|--html $work/no/page: No such file
 	END
 }
 
