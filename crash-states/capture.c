@@ -442,6 +442,42 @@ void capture_read(struct capture *capture, const char *path, const struct memory
 	pcap_close(pcap);
 }
 
+/* For packets one after the other, in the order of their frames. */
+static void move_moment(const struct cpu *cpu, unsigned int frame, unsigned int *moment, size_t *before)
+{
+	while (*before < cpu->events.n && cpu->events.v[*before].frame < frame)
+		++*before;
+	*moment = frame + *before;
+}
+
+static void number_moments(struct capture *capture)
+{
+	struct cpu *cpu = &capture->cpu;
+	unsigned int frame = 0;
+	size_t before;
+
+	for (size_t i = 0; i < cpu->events.n; i++) {
+		struct cpu_event *event = &cpu->events.v[i];
+
+		while (frame < capture->frames && capture->ends.v[frame] <= event->position)
+			frame++;
+		event->frame = frame;
+		event->moment = frame + i + 1;
+	}
+	before = 0;
+	for (size_t i = 0; i < capture->packets.n; i++)
+		move_moment(cpu, capture->packets.v[i].frame, &capture->packets.v[i].moment, &before);
+	before = 0;
+	for (size_t i = 0; i < capture->told.n; i++)
+		move_moment(cpu, capture->told.v[i].frame, &capture->told.v[i].moment, &before);
+}
+
+void capture_read_cpu(struct capture *capture, const char *path, const struct memory *memory)
+{
+	cpu_read(&capture->cpu, path, memory, capture->bytes + (capture->half_frame ? UINT32_MAX : 0));
+	number_moments(capture);
+}
+
 /* How many of the @n elements, of @size bytes each, have at most @limit at @offset?  They are in the order of that. */
 static size_t count_up_to(const void *elements, size_t n, size_t size, size_t offset, unsigned int limit)
 {

@@ -70,6 +70,9 @@ struct capture {
  */
 void capture_read(struct capture *capture, const char *path, const struct memory *memory, unsigned int targets);
 
+/* Read what the target's CPU did between the frames, and give all moments their numbers. */
+void capture_read_cpu(struct capture *capture, const char *path, const struct memory *memory);
+
 /* How many lines had been told at @moment: the first ones of capture->told. */
 size_t capture_told(const struct capture *capture, unsigned int moment);
 

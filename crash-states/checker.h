@@ -10,19 +10,8 @@
 
 #include <sys/types.h>
 
+#include "content.h"
 #include "model.h"
-
-/* The target's persistent memory as it was, mapped. */
-struct content {
-	const char *path;
-	uint64_t size;		/* of the device */
-	uint64_t start;		/* of the device, in the file */
-	int fd;
-	const uint8_t *bytes;
-};
-
-/* Ends the program if @path does not hold the device of @memory. */
-void content_map(struct content *content, const char *path, const struct memory *memory);
 
 /* A word of the device, and what it holds. */
 struct word_content {

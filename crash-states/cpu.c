@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capture.h"
+#include "cpu.h"
 
 #define FIRST_LINE	"cpu 1\n"
 
@@ -128,9 +128,8 @@ static bool find_place(struct cpu_event *event, const struct memory *memory)
 	return event->place < memory->size && event->length <= memory->size - event->place;
 }
 
-static void read_events(struct capture *capture, char *text, size_t size, const struct memory *memory)
+static void read_events(struct cpu *cpu, char *text, size_t size, const struct memory *memory, uint64_t capture_bytes)
 {
-	struct cpu *cpu = &capture->cpu;
 	uint64_t position = 0;
 	struct cpu_event event;
 	unsigned int number = 1;
@@ -150,7 +149,7 @@ static void read_events(struct capture *capture, char *text, size_t size, const 
 			fail("%s: the target's CPU did too much to record all of it: let your program do less", cpu->path);
 		if (!read_line(at, &event))
 			fail("%s, line %u: not understood: %.80s", cpu->path, number, at);
-		if (event.position < position || event.position > capture->bytes + (capture->half_frame ? UINT32_MAX : 0))
+		if (event.position < position || event.position > capture_bytes)
 			fail("%s, line %u: the capture cannot have had %llu bytes then: the two files are not of one run",
 			     cpu->path, number, (unsigned long long)event.position);
 		position = event.position;
@@ -161,44 +160,13 @@ static void read_events(struct capture *capture, char *text, size_t size, const 
 	}
 }
 
-/* For packets one after the other, in the order of their frames. */
-static void move_moment(const struct cpu *cpu, unsigned int frame, unsigned int *moment, size_t *before)
-{
-	while (*before < cpu->events.n && cpu->events.v[*before].frame < frame)
-		++*before;
-	*moment = frame + *before;
-}
-
-static void number_moments(struct capture *capture)
-{
-	struct cpu *cpu = &capture->cpu;
-	unsigned int frame = 0;
-	size_t before;
-
-	for (size_t i = 0; i < cpu->events.n; i++) {
-		struct cpu_event *event = &cpu->events.v[i];
-
-		while (frame < capture->frames && capture->ends.v[frame] <= event->position)
-			frame++;
-		event->frame = frame;
-		event->moment = frame + i + 1;
-	}
-	before = 0;
-	for (size_t i = 0; i < capture->packets.n; i++)
-		move_moment(cpu, capture->packets.v[i].frame, &capture->packets.v[i].moment, &before);
-	before = 0;
-	for (size_t i = 0; i < capture->told.n; i++)
-		move_moment(cpu, capture->told.v[i].frame, &capture->told.v[i].moment, &before);
-}
-
-void cpu_read(struct capture *capture, const char *path, const struct memory *memory)
+void cpu_read(struct cpu *cpu, const char *path, const struct memory *memory, uint64_t capture_bytes)
 {
 	size_t size;
 	char *text;
 
-	capture->cpu = (struct cpu){ .path = path };
+	*cpu = (struct cpu){ .path = path };
 	text = read_all(path, &size);
 	/* The text stays, with the bytes of the stores. */
-	read_events(capture, text, size, memory);
-	number_moments(capture);
+	read_events(cpu, text, size, memory, capture_bytes);
 }

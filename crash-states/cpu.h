@@ -60,15 +60,13 @@ static inline bool cpu_is_store(uint8_t opcode) { return opcode >= CPU_STORE && 
 static inline bool cpu_is_write_back(uint8_t opcode) { return opcode >= CPU_CLWB && opcode <= CPU_CLFLUSH; }
 static inline bool cpu_is_fence(uint8_t opcode) { return opcode >= CPU_SFENCE && opcode < CPU_OPERATIONS; }
 
-struct capture;
-
 /* For messages: "STORE", "CLWB", ... */
 const char *cpu_name(uint8_t operation);
 
 /*
- * Read @path into @capture, what it has of the device of @memory, and give all moments their numbers.  Ends the program,
- * with the number of the line, if that is not understood.
+ * Read what @path has of the device of @memory, beside a capture of @capture_bytes at most.  Ends the program, with the number
+ * of the line, if that is not understood.  The events have no frame and no moment yet: see capture_read_cpu().
  */
-void cpu_read(struct capture *capture, const char *path, const struct memory *memory);
+void cpu_read(struct cpu *cpu, const char *path, const struct memory *memory, uint64_t capture_bytes);
 
 #endif /* CPU_H */

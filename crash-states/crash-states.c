@@ -7,6 +7,7 @@
  *	capture.c	the packets of a capture
  *	cpu.c		what the target's CPU did
  *	memory.c	what was registered
+ *	content.c	what the memory held
  *	group.c		several targets at once
  *	history.c	what the target took, and did to its memory
  *	hints.c		what is suspicious without a checker
@@ -45,7 +46,6 @@
 #define TRIED		12	/* to find these */
 #define ALIKE		3	/* of these, by what the checker says */
 #define ENOUGH		1000	/* failures */
-#define PAGE		4096
 #define ENOUGH_SLOW	8	/* checkers that took too long */
 
 static const char usage[] =
@@ -312,7 +312,7 @@ static void read_pair(struct run *run, const struct options *o)
 	read_before(run, start);
 	/* Its moments are those of the lab's capture. */
 	if (!o->capture && !access(cpu, F_OK))
-		cpu_read(&run->capture, cpu, run->memory);
+		capture_read_cpu(&run->capture, cpu, run->memory);
 }
 
 /* The client has waited until all targets were ready, so what they held then is what they held before. */
@@ -611,8 +611,7 @@ static word_list check_end(const struct run *run, bool strict)
 	}
 	compare_end(run, &end, &unexplained);
 	print_unexplained(run, &unexplained);
-	munmap((void *)end.bytes, end.size);
-	close(end.fd);
+	content_unmap(&end);
 	if (strict && unexplained.words.n)
 		fail("--strict: the requests do not explain %zu words that %s held at the end",
 		     unexplained.words.n, run->end);

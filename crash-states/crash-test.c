@@ -50,7 +50,7 @@ static void load(const char *rules)
 	memory_read(&memory, in_folder("server.memory"));
 	capture_read(&capture, in_folder("server.pcap"), &memory, 1);
 	if (!access(in_folder("server.cpu"), F_OK))
-		cpu_read(&capture, in_folder("server.cpu"), &memory);
+		capture_read_cpu(&capture, in_folder("server.cpu"), &memory);
 	content_map(&content, in_folder("server.pmem0.start"), &memory);
 	before.ready = content.bytes;
 	history_read(&history, &capture, &memory, 1, &before, rules_find(rules));

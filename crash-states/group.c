@@ -10,7 +10,6 @@
 
 #include "group.h"
 
-#define PAGE	4096
 
 static char *file_of(const char *folder, unsigned int target, const char *name)
 {
@@ -96,8 +95,7 @@ bool group_map(struct content *content, const struct memory *memory, unsigned in
 	for (unsigned int i = 0; i < targets; i++) {
 		content_map(&part, file_of(folder, i, name), &memory[i]);
 		copy_data(content->fd, &part, memory[i].base);
-		munmap((void *)part.bytes, part.size);
-		close(part.fd);
+		content_unmap(&part);
 	}
 	content->bytes = mmap(NULL, content->size, PROT_READ, MAP_PRIVATE, content->fd, 0);
 	if (content->bytes == MAP_FAILED)

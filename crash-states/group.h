@@ -7,7 +7,8 @@
 #ifndef GROUP_H
 #define GROUP_H
 
-#include "checker.h"
+#include "content.h"
+#include "model.h"
 
 #define TARGETS_MAX	7
 
