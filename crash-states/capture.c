@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <arpa/inet.h>
+#include <netinet/ip.h>
 #include <pcap/pcap.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -126,7 +127,9 @@ static bool read_transport(struct packet *packet, struct bytes rest)
 	case ROCE_RC_READ_REQUEST:
 	case ROCE_RC_ATOMIC_WRITE:
 	/* Unreliable connection: not followed, but its key tells whether that matters. */
-	case 0x26: case 0x2a: case 0x2b:
+	case ROCE_SERVICE_UC | ROCE_RC_WRITE_FIRST:
+	case ROCE_SERVICE_UC | ROCE_RC_WRITE_ONLY:
+	case ROCE_SERVICE_UC | ROCE_RC_WRITE_ONLY_IMM:
 		p = take(&rest, sizeof(struct roce_reth));
 		if (!p) {
 			missing = true;
@@ -137,8 +140,7 @@ static bool read_transport(struct packet *packet, struct bytes rest)
 		packet->rkey = get32(p + 8);
 		packet->length = get32(p + 12);
 		/* After it, as after nothing at all in the other form. */
-		if ((packet->opcode == ROCE_RC_WRITE_ONLY_IMM || packet->opcode == 0x2b) &&
-		    !take(&rest, 4))
+		if ((packet->opcode & ~ROCE_SERVICE_MASK) == ROCE_RC_WRITE_ONLY_IMM && !take(&rest, 4))
 			missing = true;
 		break;
 	case ROCE_RC_SEND_LAST_IMM:
@@ -271,9 +273,9 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 		head_length = (head[0] & 15) * 4;
 		if (head[9] != PROTOCOL_UDP || head_length < 20)
 			return;
-		if (get16(head + 6) & 0x3fff) {
+		if (get16(head + 6) & (IP_MF | IP_OFFMASK)) {
 			/* Only the first fragment has the port. */
-			if (!(get16(head + 6) & 0x1fff) && rest.n >= head_length + 4 &&
+			if (!(get16(head + 6) & IP_OFFMASK) && rest.n >= head_length + 4 &&
 			    get16(head + head_length + 2) == ROCE_UDP_PORT)
 				fail("%s, frame %u: a fragment of a RoCE packet, and crash-states puts none together",
 				     capture->path, capture->frames);

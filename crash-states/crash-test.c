@@ -976,7 +976,7 @@ TEST_F(run, an_unknown_opcode_is_an_error)
 
 TEST_F(run, an_unreliable_write_is_an_error)
 {
-	request(0x2a, 1, KEY, 0, 8, "abcdefgh", 8);
+	request(ROCE_SERVICE_UC | ROCE_RC_WRITE_ONLY, 1, KEY, 0, 8, "abcdefgh", 8);
 	EXPECT_ERROR("it goes to persistent memory by an unreliable connection");
 }
 

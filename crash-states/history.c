@@ -25,7 +25,12 @@ static bool is_response(uint8_t opcode)
 
 static bool is_reliable(uint8_t opcode)
 {
-	return opcode < 0x20;
+	return (opcode & ROCE_SERVICE_MASK) == ROCE_SERVICE_RC;
+}
+
+static uint32_t selectivity(const struct packet *flush)
+{
+	return flush->feth & ROCE_FETH_SEL_MASK;
 }
 
 /* A response that says: executed. */
@@ -459,7 +464,7 @@ static const char *take_request(struct history *history, struct responder *r,
 	case ROCE_RC_FETCH_ADD:
 		break;
 	case ROCE_RC_FLUSH:
-		if (packet->feth & 0x30 && (packet->feth & 0x30) != ROCE_FETH_SEL_MR)
+		if (selectivity(packet) != ROCE_FETH_SEL_RANGE && selectivity(packet) != ROCE_FETH_SEL_MR)
 			return "a FLUSH with a reserved selectivity";
 		break;
 	case ROCE_RC_ATOMIC_WRITE:
@@ -475,7 +480,7 @@ static const char *take_request(struct history *history, struct responder *r,
 	request->region = memory_region(&history->memory[packet->target], request->rkey);
 	if (!request->region)
 		return "its key was never registered, as far as the lab saw";
-	if (packet->opcode == ROCE_RC_FLUSH && (packet->feth & 0x30) == ROCE_FETH_SEL_MR) {
+	if (packet->opcode == ROCE_RC_FLUSH && selectivity(packet) == ROCE_FETH_SEL_MR) {
 		request->va = request->region->va;
 		request->length = request->region->length;
 		return NULL;
@@ -749,7 +754,7 @@ static void refuse_others(const struct history *history)
 
 		if (!packet->to_target || is_reliable(packet->opcode))
 			continue;
-		if (packet->opcode >= 0xa0 && packet->opcode < 0xc0)
+		if ((packet->opcode & ROCE_SERVICE_MASK) == ROCE_SERVICE_XRC)
 			fail_at(history, packet, "XRC is not followed");
 		region = packet->has_reth ? memory_region(&history->memory[packet->target], packet->rkey) : NULL;
 		if (region && region_is_persistent(region))

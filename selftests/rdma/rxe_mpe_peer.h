@@ -40,11 +40,6 @@ static inline __u32 row_len(__u32 len)
 	return len < MTUS(16, 0) ? (len >> 16) * peer_link.mtu + (len & 0xffff) : len;
 }
 
-/* The opcodes' two highest bits of five to eight: the service.  Those of struct packet are RC's. */
-#define ROCE_SERVICE_UC	0x20
-#define ROCE_SERVICE_RD	0x40
-#define ROCE_SERVICE_UD	0x60
-
 #define PACKET_MAX_PAYLOAD	(MAX_MTU + 1024)
 
 struct packet {

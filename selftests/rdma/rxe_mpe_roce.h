@@ -48,6 +48,14 @@ enum {
 	ROCE_RC_ATOMIC_WRITE		= 0x1d,
 };
 
+/* The service: bits that each opcode has besides. */
+#define ROCE_SERVICE_MASK	0xe0
+#define ROCE_SERVICE_RC		0x00
+#define ROCE_SERVICE_UC		0x20
+#define ROCE_SERVICE_RD		0x40
+#define ROCE_SERVICE_UD		0x60
+#define ROCE_SERVICE_XRC	0xa0
+
 /* Base transport header: every packet. */
 struct roce_bth {
 	__u8	opcode;
@@ -79,6 +87,7 @@ struct roce_feth {
 
 #define ROCE_FETH_PLT_GLOBAL		0x1u
 #define ROCE_FETH_PLT_PERSISTENT	0x2u
+#define ROCE_FETH_SEL_MASK		0x30u
 #define ROCE_FETH_SEL_RANGE		0x00u
 #define ROCE_FETH_SEL_MR		0x10u
 
