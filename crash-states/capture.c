@@ -63,6 +63,9 @@ static void set_ipv4(struct address *address, const uint8_t *p)
 /*
  * The ICRC covers what no router changes; the rest counts as all ones.  @head and @head_length are
  * the IP header, @udp and @length all from there to the ICRC.
+ *
+ * This is not roce_icrc() of the selftests.  That one makes the packets of crash-test: a mistake in code that both shared
+ * would be in what is written and in what is read, and no test would see it.  Nor does it know IPv4's options.
  */
 static uint32_t icrc(const uint8_t *head, size_t head_length, const uint8_t *udp, size_t length)
 {
