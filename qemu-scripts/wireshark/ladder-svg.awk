@@ -46,7 +46,7 @@ END {
 		text(RIGHT + 18, bottom + 4, "start", colour["gone"], "the power fails (frame " cut " of " power ".pcap)")
 	}
 	text(LEFT, bottom + 22, "start", "#666", "Not to scale; times in ms, of departure.  " \
-		"Lost: it came to the guest's card, and the guest acts as if it had not.")
+		"Late: it came to the guest's card, and the guest acted on it too late, or never.")
 	print "</svg>"
 }
 

@@ -20,12 +20,13 @@
 #
 #	ok
 #	dropped		only the sender's capture has it
-#	lost		after the capture, in the guest that received it: that guest acts as if it had not come
+#	lost		with one capture: the requester acts as if it had not come
 #	discarded	came, but an earlier packet had been lost
 #	sent again
 #	answered again
 #	refused		NAK, RNR NAK
-#	late		came when it had been asked for again, or was overtaken
+#	late		came when it had been asked for again, or was overtaken; or the receiver's card has it, and its guest
+#			acted on it too late, or never
 #	gone		came, and was not durable when the power failed
 #
 # Packets that the server's card had not seen when the power failed are left out.
@@ -70,6 +71,8 @@ END {
 	if (!packets)
 		exit
 	find_ends()
+	# One capture does not show what the network dropped.
+	missed = one_capture ? "lost" : "late"
 	find_clocks()
 	sort_by_departure()
 	for (n = 1; n <= packets; n++) {
@@ -254,12 +257,12 @@ function why_again(before, m, first) {
 		return
 	if (!m) {
 		if (first)
-			judge(before, "lost", "no answer; #" n " asks again")
+			judge(before, missed, "no answer in time; #" n " asks again")
 	} else if (arrival(order[m]) > departure(order[n]))
 		judge(m, "late", "on its way when #" n " asked again")
 	else if (first) {
 		missing = m
-		judge(m, "lost", "came, but not to rxe in time; #" n " asks again")
+		judge(m, missed, "not in time to rxe; #" n " asks again")
 	} else if (fate[m] == "ok")
 		judge(m, "discarded", "#" missing " was missing")
 }
