@@ -37,3 +37,30 @@ on_terminal() {
 	timeout 600 script -qec "$(printf '%q ' "$root/qemu-scripts/rxe-vm" "$@")" /dev/null \
 		< <(exec tail -c +1 -f "$work/typed") | tr -d '\r' || true
 }
+
+# act STATUS [NAME=VALUE...]: the action rxe-pair, as a runner calls it, with these inputs.  What it says is in $work/said,
+# and its outputs are in $work/output.
+act() {
+	local want=$1 status=0
+	shift
+	mkdir -p "$work/runner"
+	: >"$work/output"
+	env -u RXE_OUT RUNNER_TEMP="$work/runner" GITHUB_OUTPUT="$work/output" GITHUB_ACTION=here STATES=200 KERNEL='' CHECKER='' \
+		PAIR_OPTIONS='' SERVER='' CLIENT='' "$@" "$root/.github/actions/rxe-pair/run-pair" >"$work/said" 2>&1 || status=$?
+	cat "$work/said"
+	((status == want)) || fail "status $status, not $want"
+}
+
+# acts: the commands in $work/said that the runner obeys.  It takes a CR for the end of a line, too.
+acts() {
+	tr '\r' '\n' <"$work/said" | awk '
+		stopped != "" { if ($0 == stopped) stopped = ""; next }
+		sub(/^ *::stop-commands::/, "") { stopped = "::" $0 "::"; next }
+		/^ *::|##\[/'
+}
+
+# annotated TITLE TEXT: once, in one line
+annotated() {
+	[[ $(acts | wc -l) == 1 ]] || fail "not one annotation: $(acts)"
+	acts | grep "^::error title=$1::" | grep -qF -e "$2" || fail "no annotation '$1' with '$2'"
+}

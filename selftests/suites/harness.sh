@@ -3,7 +3,8 @@
 # shellcheck disable=SC2016 # many words here are for the guest's shell
 #
 # Tests of what judges the others: run-tests and ktap-count, the search for kernel warnings, the usage of rxe-vm,
-# what `make` shows and refuses, `make clean`, the nightly; and of what keeps the patches, scripts/series.  They boot no guest.
+# the action rxe-pair, what `make` shows and refuses, `make clean`, the nightly; and of what keeps the patches, scripts/series.
+# They boot no guest.
 
 set -euo pipefail
 
@@ -205,6 +206,69 @@ what_a_source_includes_is_compiled() {
 		CCACHE_DIR=$work/cache CCACHE_DEPEND=1 CCACHE_LOGFILE=$work/log "$root/scripts/compile-cached" gcc -MD -c -o plain.o plain.c
 	done
 	grep -q 'Result: direct_cache_hit' "$work/log" || fail "nothing is found in the cache"
+}
+
+# A release whose tools say what $work/hostile has; rxe-vm ends with status 7, and crash-states with 1.
+make_stub() {
+	mkdir -p "$work"/stub/rxe-mpe/{scripts,qemu-scripts}
+	printf '#!/bin/sh\n' | tee "$work/stub/rxe-mpe/scripts/deps" >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
+	cat >"$work/stub/rxe-mpe/qemu-scripts/crash-states" <<-END
+		#!/bin/sh
+		cat $work/hostile
+		exit 1
+	END
+	chmod +x "$work"/stub/rxe-mpe/*/*
+}
+
+no_word_of_a_guest_is_a_command_of_the_runner() {
+	local word words
+	make_stub
+	for word in '::error title=forged::it' '::add-path::/tmp' '  ::set-output name=run::/' '##[error]forged' '::stop-commands::x' '::x::'; do
+		printf '\n%s\n\r%s\r%s' "$word" "$word" "$word"
+	done >"$work/hostile"
+	printf '#!/bin/sh\ncat %s\nexit 7\n' "$work/hostile" >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
+	act 7 RELEASE="$work/stub/rxe-mpe"
+	annotated "the pair of guests" '%0D::x::%0D::x::'
+	words=$(sed -n 's/^::stop-commands::\(.\{36\}\)$/\1/p' "$work/said")
+	act 7 RELEASE="$work/stub/rxe-mpe"
+	words+=$'\n'$(sed -n 's/^::stop-commands::\(.\{36\}\)$/\1/p' "$work/said")
+	[[ $(sort -u <<<"$words" | wc -l) == 2 ]] || fail "the word that ends it is not new each time: $words"
+	printf '#!/bin/sh\ncat %s\n' "$work/hostile" >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
+	act 1 RELEASE="$work/stub/rxe-mpe" CHECKER=true
+	annotated "a state that a power cut may leave" '##[error]forged'
+}
+
+# From a server of this machine.
+the_action_takes_no_damaged_release() {
+	local url server
+	export no_proxy='*'
+	make_stub
+	mkdir -p "$work/web/v1"
+	tar -C "$work/stub" --zstd -cf "$work/web/v1/rxe-mpe-v1.tar.zst" rxe-mpe
+	python3 -u -m http.server --bind 127.0.0.1 --directory "$work/web" 0 >"$work/serving" 2>/dev/null &
+	server=$!
+	until grep -q port "$work/serving"; do sleep 0.05; done
+	url=http://127.0.0.1:$(sed 's/.* port \([0-9]*\) .*/\1/' "$work/serving")
+	released() { act "$1" RELEASE='' ACTION_RELEASES="$url" ACTION_REF=v1; }
+	released 2
+	annotated rxe-pair "cannot check the release: there is no $url/v1/SHA256SUMS"
+	echo "$(printf '0%.0s' {1..64})  other.tar.zst" >"$work/web/v1/SHA256SUMS"
+	released 2
+	annotated rxe-pair "cannot check the release: $url/v1/SHA256SUMS does not have rxe-mpe-v1.tar.zst"
+	echo "$(printf '0%.0s' {1..64})  rxe-mpe-v1.tar.zst" >>"$work/web/v1/SHA256SUMS"
+	released 2
+	annotated rxe-pair "$url/v1/rxe-mpe-v1.tar.zst is damaged: its checksum is not that of SHA256SUMS"
+	[[ ! -e $work/runner/rxe-mpe ]] || fail "it unpacks a damaged release"
+	(cd "$work/web/v1" && sha256sum -- *.zst >SHA256SUMS)
+	released 0
+	[[ -z $(acts) ]] || fail "an annotation"
+	kill "$server"
+	released 2
+	annotated rxe-pair "cannot download the release $url/v1/rxe-mpe-v1.tar.zst"
+	act 2 RELEASE="$work/none"
+	annotated rxe-pair "there is no $work/none"
+	act 2 RELEASE=/etc/passwd
+	annotated rxe-pair "no tarball of a release"
 }
 
 # `make clean`, in another folder, with a build of its own
@@ -424,6 +488,8 @@ cases=(
 	splats_are_found
 	wrong_usage_is_explained
 	what_a_source_includes_is_compiled
+	no_word_of_a_guest_is_a_command_of_the_runner
+	the_action_takes_no_damaged_release
 	clean_keeps_trees
 	make_refuses_wrong_arguments
 	right_arguments_of_make_are_taken

@@ -11,6 +11,8 @@ set -euo pipefail
 
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
+# shellcheck source=selftests/lab-runs.sh
+. "$here/../lab-runs.sh"
 
 release=$root/build/release
 roots=$root/build/roots
@@ -192,43 +194,24 @@ manual_pages_and_completion_have_all_options() {
 ##############################################################################
 # The action, as a runner calls it
 
-# act STATUS [NAME=VALUE...]: what it says is in $work/said, and its outputs in $work/output
-act() {
-	local want=$1 status=0
-	shift
-	mkdir -p "$work/runner"
-	: >"$work/output"
-	env -u RXE_OUT RUNNER_TEMP="$work/runner" GITHUB_OUTPUT="$work/output" GITHUB_ACTION=here STATES=200 KERNEL='' CHECKER='' \
-		PAIR_OPTIONS='--server-pmem 64M' RELEASE="$(echo "$release"/*.tar.zst)" SERVER='first-log target $RXE_ADDR /dev/dax0.0' \
-		CLIENT='first-log initiator $RXE_PEER_ADDR 20' "$@" "$root/.github/actions/rxe-pair/run-pair" >"$work/said" 2>&1 || status=$?
-	cat "$work/said"
-	((status == want)) || fail "status $status, not $want"
-}
-
-# annotated TITLE TEXT: once, in one line
-annotated() {
-	[[ $(grep -c '^::error ' "$work/said") == 1 ]] || fail "not one annotation"
-	grep '^::error ' "$work/said" | grep -F "title=$1::" | grep -qF -e "$2" || fail "no annotation '$1' with '$2'"
+# act_released STATUS [NAME=VALUE...]
+act_released() {
+	act "$1" RELEASE="$(echo "$release"/*.tar.zst)" PAIR_OPTIONS='--server-pmem 64M' \
+		SERVER='first-log target $RXE_ADDR /dev/dax0.0' CLIENT='first-log initiator $RXE_PEER_ADDR 20' "${@:2}"
 }
 
 the_action_runs_a_pair_and_a_checker() {
-	act 0 CHECKER='test -s "$IMAGE"' KERNEL="$root/build/v6.1/bzImage"
+	act_released 0 CHECKER='test -s "$IMAGE"' KERNEL="$root/build/v6.1/bzImage"
 	! grep '^::error' "$work/said" || fail "an annotation"
 	[[ -s $(sed -n 's/^run=//p' "$work/output")/server.pcap ]] || fail "no run: $(<"$work/output")"
 }
 
 the_action_names_the_first_failure() {
-	act 7 CLIENT='echo "it is broken: 100%"; exit 7'
+	act_released 7 CLIENT='echo "it is broken: 100%"; exit 7'
 	annotated "the pair of guests" "it is broken: 100%25%0A"
-	act 1 CHECKER='echo "it is lost"; exit 1'
+	act_released 1 CHECKER='echo "it is lost"; exit 1'
 	annotated "a state that a power cut may leave" "it is lost"
 	[[ -d $(sed -n 's/^run=//p' "$work/output")/crash-states ]] || fail "no run: $(<"$work/output")"
-	act 2 RELEASE="$work/none"
-	annotated rxe-pair "there is no $work/none"
-	act 2 RELEASE= ACTION_RELEASES="http://localhost:9/org" ACTION_REF=v1
-	annotated rxe-pair "cannot download the release http://localhost:9/org/v1/rxe-mpe-v1.tar.zst"
-	act 2 RELEASE=/etc/passwd
-	annotated rxe-pair "no tarball of a release"
 }
 
 ##############################################################################
