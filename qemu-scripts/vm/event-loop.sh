@@ -75,8 +75,8 @@ cut_power() {
 	kill_guest "$1"
 }
 
-# The way from the number that rxe-kill-server and rxe-start-server have to the server; in a pair there is none.
-server_of() { echo "${servers[${1:-1} - 1]}"; }
+# From the number that rxe-kill-server and rxe-start-server have.
+server_of() { echo "${servers[$1 - 1]}"; }
 
 # When its power is off those who asked for that go on.
 tell_it_is_off() {
@@ -260,27 +260,24 @@ all_gone() {
 	done
 }
 
-# One line of one of the guests.
+# One line of hear(), or of attend().
 handle_event() {
 	local boot event argument guest
 	read -r boot event argument <<<"$1"
 	guest=${boot%%.*}
-	case $event in
-	gone)
+	if [[ $event == gone ]]; then
 		boot_gone "$boot"
-		return ;;
-	memory)
-		echo "$argument" >>"$run/$boot.memory"
-		return ;;
-	esac
+		return
+	fi
 	# Ignore other messages that a guest sent before its power was cut.
 	[[ $boot == "${boot_of[$guest]-}" && ${ended[$guest]-} != killed ]] || return 0
 	case $event in
 	started)
+		[[ -n ${started[$boot]-} ]] || learn_tsc "$boot"
 		started[$boot]=1
 		stop_boot_display ;;
 	ready)
-		server_ready "$guest" ;;
+		[[ -n ${ready[$guest]-} ]] || server_ready "$guest" ;;
 	kill-server)
 		local server
 		server=$(server_of "$argument")
@@ -292,6 +289,7 @@ handle_event() {
 	shell-ended)
 		shell_ended "$boot" ;;
 	exit)
+		[[ -z ${ended[$guest]-} ]] || return 0
 		command_ended "$guest" "$argument"
 		if have_all ended "${guests[@]}"; then
 			for guest in "${!ended[@]}"; do

@@ -8,7 +8,6 @@ declare -A boot_of=()	# guest -> the name of its newest boot, which its files be
 declare -A boots=()	# guest -> how many it had
 declare -A pid=()	# guest -> its QEMU
 declare -A running=()	# boot -> its QEMU has not ended
-declare -A control=()	# guest -> the way to it, a file descriptor
 hub=			# pid of the QEMU that is the group's network
 followers=()		# pids of what passes the output on
 boot_display=		# pid of what shows how far the boot is
@@ -21,7 +20,7 @@ start_qemu() {
 	printf '#!/bin/sh\ncd %s\nexec %s\n' "$(sh_quote "$run")" "$(sh_quote "${qemu[@]}")" >"$run/$1.qemu"
 	chmod +x "$run/$1.qemu"
 	# Here, not in the new process, which may be killed before it gets to it.
-	exec {said}> >(cat >"$run/$1.qemu.log"; echo "$1 gone" >&"$events")
+	exec {said}> >(attend "$1")
 	(cd "$run" && exec setpriv --pdeathsig KILL "${qemu[@]}") <"$stdin" 2>&"$said" {said}>&- &
 	disown	# its end is no news to the shell
 	exec {said}>&-
@@ -36,19 +35,18 @@ start_hub() {
 }
 
 start_guest() {
-	local guest=$1 boot=$1 fd
+	local guest=$1 boot=$1 control
 	local -a qemu
 	local -i n=$((${boots[$1]-0} + 1))
 	((n == 1)) || boot=$guest.$n
 	boots[$guest]=$n boot_of[$guest]=$boot
 	compose_qemu "$guest" "$boot"
 	[[ $mode.${side[$guest]} != group.server ]] || keep_pmem "$guest" .boot
-	write_env "$guest" "$boot" >"$run/$boot.env"
+	write_env "$guest" >"$run/$boot.env"
 	touch "$run/$boot.stdout" "$run/$boot.stderr" "$run/$boot.console"
-	mkfifo "$run/$boot.control.in" "$run/$boot.shell".{in,out}
-	ln -s events "$run/$boot.control.out"
-	exec {fd}<>"$run/$boot.control.in"
-	control[$guest]=$fd
+	mkfifo "$run/$boot".{control,shell}.{in,out}
+	# It keeps what the guest is told before its QEMU reads it.
+	exec {control}<>"$run/$boot.control.in"
 	start_qemu "$boot"
 	pid[$guest]=$!
 	[[ $guest == "$terminal" ]] || follow "$guest"
@@ -103,7 +101,10 @@ stop_boot_display() {
 	boot_display=
 }
 
-tell() { echo "$2" >&"${control[$1]}"; }
+# A guest that does not read what it is told shall not hold this one.
+tell() {
+	echo "$2" | dd of="$run/${boot_of[$1]}.control.in" oflag=nonblock conv=nocreat,notrunc status=none 2>/dev/null || true
+}
 
 # Its QEMU may have ended by itself; boot_gone() then takes its pid away, which may soon be another's.
 kill_guest() { [[ -z ${pid[$1]-} ]] || kill -KILL "${pid[$1]}" 2>/dev/null || true; }

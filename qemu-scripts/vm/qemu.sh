@@ -31,7 +31,7 @@ tells_lines() {
 	return 1
 }
 
-# write_env GUEST BOOT: what guest/init and guest/session want to know.
+# write_env GUEST: what guest/init and guest/session want to know.
 write_env() {
 	local guest=$1 peers dir rdma_core
 	local -i shares=0
@@ -40,7 +40,6 @@ write_env() {
 	env_line() { echo "$1=$(sh_quote "$2")"; }
 	env_line RXE_ROLE "${side[$guest]}"
 	env_line RXE_NAME "$guest"
-	env_line RXE_BOOT "$2"
 	env_line RXE_ADDR "$(addresses "$guest")"
 	env_line RXE_PEER_ADDR "${peers%%$'\n'*}"
 	env_line RXE_PEER_ADDRS "${peers//$'\n'/ }"
@@ -237,18 +236,19 @@ compose_qemu() {
 # How fast an emulated CPU's TSC counts, which is the host's, the guest's kernel measures; while the host is busy
 # it may find a tenth of it, and its time runs ten times too fast.  Later it measures again, and only if it finds
 # the same it says so.  That is kept until the host boots again, and told to all guests.  (With -icount the TSC
-# counts instructions.)
+# counts instructions.)  A command could say so, too, so what counts is what the console has before it begins.
 tsc_kept=$kept/tsc.$(</proc/sys/kernel/random/boot_id)
 
 tsc_is_the_hosts() { [[ $accel == tcg && "${option[*]}" != *-icount* ]]; }
 
+# learn_tsc BOOT
 learn_tsc() {
 	local khz
 	if [[ -e $tsc_kept ]] || ! tsc_is_the_hosts; then
 		return
 	fi
 	khz=$(sed -n 's/.*Refined TSC clocksource calibration: \([0-9]*\)\.\([0-9]*\) MHz.*/\1\2/p' \
-		"$run"/*.console | head -n 1)
+		"$run/$1.console" | head -n 1)
 	[[ -z $khz ]] || { echo "$khz" >"$tsc_kept.$$" && mv "$tsc_kept.$$" "$tsc_kept"; } 2>/dev/null || true
 }
 
