@@ -104,7 +104,8 @@ modprobe_takes_the_module_until_it_is_removed() {
 	[[ ! -e $here_root/var/lib/dkms/${module%/*} ]] || fail "DKMS still has it"
 }
 
-# As a user does after the stock one was loaded.  The kernel marks a module that is not of its own tree with O.
+# As a user does after the stock one was loaded.  The kernel marks a module that is not of its own tree with O.  The module
+# has no on-demand paging, whose fixes it cannot have.
 loads_in_a_guest() {
 	"$root/qemu-scripts/rxe-vm" run --name dkms --timeout 1200 --kernel "$DKMS_IMAGE" -- sh -exc '
 		test -z "$(cat /sys/module/rdma_rxe/taint)"
@@ -113,7 +114,8 @@ loads_in_a_guest() {
 		modprobe -d "$0" rdma_rxe
 		grep O /sys/module/rdma_rxe/taint
 		rdma link add rxe0 type rxe netdev eth0
-		ibv_devinfo -d rxe0' "$here_root"
+		ibv_devinfo -d rxe0
+		without-odp' "$here_root"
 }
 
 # configured LINE: the running kernel is, with what rdma_rxe needs

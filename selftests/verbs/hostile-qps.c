@@ -41,15 +41,13 @@
 #include <grp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
-#include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/rdma_user_rxe.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "advise-mr.h"
 #include "change-access.h"
 #include "rxe_mpe_case_runner.h"
 #include "rxe_mpe_responder.h"
@@ -1771,36 +1769,10 @@ FIXTURE(on_demand) {
 	struct prefetcher prefetcher;
 };
 
-static struct ib_uverbs_attr mandatory(__u16 id, __u16 len, __u64 data)
-{
-	return (struct ib_uverbs_attr) {
-		.attr_id = id, .len = len, .flags = UVERBS_ATTR_F_MANDATORY, .data = data,
-	};
-}
-
-/* As ibv_advise_mr() would do, which rxe's provider has not: the whole region. */
+/* The whole region */
 static int prefetch(struct rxe_end *end, const struct ibv_mr *mr)
 {
-	const struct ib_uverbs_sge range = { (uintptr_t)mr->addr, mr->length, mr->lkey };
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attrs[4];
-	} cmd = {
-		.hdr = {
-			.length = sizeof(cmd), .object_id = UVERBS_OBJECT_MR,
-			.method_id = UVERBS_METHOD_ADVISE_MR, .num_attrs = 4,
-			.driver_id = RDMA_DRIVER_RXE,
-		},
-		.attrs = {
-			mandatory(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, 0, end->pd->handle),
-			mandatory(UVERBS_ATTR_ADVISE_MR_ADVICE, sizeof(__u64),
-				  IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE),
-			mandatory(UVERBS_ATTR_ADVISE_MR_FLAGS, sizeof(__u32), IB_UVERBS_ADVISE_MR_FLAG_FLUSH),
-			mandatory(UVERBS_ATTR_ADVISE_MR_SGE_LIST, sizeof(range), (uintptr_t)&range),
-		},
-	};
-
-	return ioctl(end->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) ? errno : 0;
+	return advise_mr(end->pd, (struct ib_uverbs_sge) { (uintptr_t)mr->addr, mr->length, mr->lkey });
 }
 
 /* Until it does not fail for lack of rights, or because pages keep going */
