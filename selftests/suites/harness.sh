@@ -308,7 +308,6 @@ expect_series() { diff "$work/set/$1/series" <(printf '%s\n' "${@:2}") || fail "
 
 # Two bases differ in line 40.
 two_bases() {
-	local version
 	for version in v2 v1; do
 		mkdir -p "$work/set/$version" "$work/$version.source"
 		touch "$work/set/$version/series"
@@ -353,6 +352,26 @@ a_shared_patch_follows_its_base() {
 	series apply v1
 	[[ $(in_tree v1 git log --format=%s base.. | paste -sd ,) == 'change line 20,change line 38,change the tenth line' ]] ||
 		fail "v1 has $(in_tree v1 git log --format=%s base..)"
+}
+
+# A new base may begin as a list of another's patches, or as a copy of them.  With the copy the other names its files.
+a_new_base_shares_patches() {
+	two_bases
+	cp -r "$work/v2.source" "$work/v3.source"
+	mkdir "$work/set/v3"
+	sed 's|^|../v2/|' "$work/set/v2/series" >"$work/set/v3/series"
+	series init v3
+	series apply v3
+	for version in v3 v2; do
+		series export $version
+		expect_series v2 0001-change-line-10.patch 0002-change-line-38.patch 0003-change-line-20.patch
+		expect_series v3 ../v2/0001-change-line-10.patch ../v2/0002-change-line-38.patch ../v2/0003-change-line-20.patch
+	done
+	cp "$work/set/v2"/* "$work/set/v3"
+	series export v2
+	expect_series v2 ../v3/0001-change-line-10.patch ../v3/0002-change-line-38.patch ../v3/0003-change-line-20.patch
+	expect_series v1 ../v3/0001-change-line-10.patch 0002-change-line-38.patch ../v3/0003-change-line-20.patch
+	[[ $(ls "$work/set/v2") == series ]] || fail "v2 has $(ls "$work/set/v2")"
 }
 
 export_stops_where_a_shared_patch_differs() {
@@ -480,6 +499,7 @@ the_nightly_counts_what_passed() {
 cases=(
 	a_patch_that_bases_share_exists_once
 	a_shared_patch_follows_its_base
+	a_new_base_shares_patches
 	export_stops_where_a_shared_patch_differs
 	broken_suites_are_failures
 	listed_results_are_as_listed
