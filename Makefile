@@ -55,11 +55,11 @@ $(call known,MUTANTS,$(notdir $(wildcard selftests/mutants/*)) \
 	$(filter $(shell sed -n 's/^From //p' selftests/mutants/*),$(MUTANTS)))
 endif
 
-# Both want a base whose Linux has both requests without the series.  It says with what its module for DKMS was tested.
-ifneq ($(filter dkms reproducers,$(MAKECMDGOALS)),)
-$(if $(DKMS_TESTED),,$(error BASE=$(BASE) has no `make $(filter dkms reproducers,$(MAKECMDGOALS))`: choose from: \
-	$(shell grep -l ^DKMS_TESTED kernel/*/base.mk | cut -d / -f 2)))
-endif
+# wants TARGET,WORD: the target is of bases for which the word of scripts/bases holds.
+wants = $(if $(filter $1,$(MAKECMDGOALS)),$(if $(filter $(BASE),$(shell scripts/bases $2)),, \
+	$(error BASE=$(BASE) has no `make $1`: choose from: $(shell scripts/bases $2))))
+$(call wants,dkms,dkms)
+$(call wants,reproducers,fixes)
 
 # Paths from here; one kernel tree serves both builds.
 KERNEL_SERIES := kernel/$(BASE)
