@@ -3,25 +3,22 @@
 #
 # rdma-core's own tests, in a guest, and what became of each of them.
 #
-# data/rdma-core-suite.v56 and its like list those that pass on a kernel and an rdma-core without any series
-# and, behind a !, those that fail there: the kernel is Debian's 6.1, or that of the base which the name ends with.
-# Behind a ~ are tests of the series that fail with it on that kernel, since the kernel is wrong.  They count only there:
+# data/rdma-core-suite lists those that pass on a kernel and an rdma-core without any series, and those that fail there.
+# Tests of the series that fail with it on that kernel, since the kernel is wrong, count only there:
 #
 #	BASE=v7.3 RDMA_CORE=v65 SUITE_KERNEL=$(scripts/stock-kernel 7.3) selftests/suites/rdma-core-suite.sh
 #
-# To make such a list anew:
+# To see where a run differs from the list (<):
 #
 #	make stock-rdma-core RDMA_CORE=v65
 #	RDMA_CORE=v65 SUITE_RDMA_CORE=build/stock/rdma-core-v65 SUITE_KERNEL=$(scripts/stock-kernel 6.1) \
-#		selftests/suites/rdma-core-suite.sh --do list_tests
+#		selftests/suites/rdma-core-suite.sh --do compare_with_list
 
 set -euo pipefail
 
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-listed=$here/data/rdma-core-suite.${RDMA_CORE:-v56}
-[[ ! -e $listed-${BASE:-v6.1} ]] || listed+=-${BASE:-v6.1}
 rdma_core=$(realpath "${SUITE_RDMA_CORE:-$root/$rdma_core_folder}")
 
 # One guest runs the suite, before the cases, each of which looks at its results.
@@ -69,16 +66,30 @@ guest_runs_all_of_it_without_trouble() {
 
 failed_tests() { results | awk '$2 != "ok" && $2 != "skipped" { print $1 }' | sort; }
 
-list_tests() { passed_tests; failed_tests | sed 's/^/!/'; }
+# listed MARK: the tests that the list marks so for this rdma-core and this base, or without a mark
+listed() {
+	local base=${BASE:-v6.1} word words mark
+	while read -ra words; do
+		mark=none
+		((${#words[@]} > 1)) || mark=''
+		for word in "${words[@]:1}"; do
+			# shellcheck disable=SC2053 # a pattern
+			[[ ${RDMA_CORE:-v56}-${base%%-*} != ${word#[~!]} ]] || mark=${word%%[!~!]*}
+		done
+		[[ $mark != "${1-}" ]] || echo "${words[0]}"
+	done < <(grep -v '^#' "$here/data/rdma-core-suite") | sort
+}
 
-wrong_there() { [[ -z ${SUITE_KERNEL-} ]] || sed -n 's/^~//p' "$listed" | sort; }
+compare_with_list() { diff <(listed; listed ! | sed 's/^/!/') <(passed_tests; failed_tests | sed 's/^/!/'); }
+
+wrong_there() { [[ -z ${SUITE_KERNEL-} ]] || listed '~'; }
 
 # But for what fails without the series, too, and what a stock kernel does wrong.
 nothing_fails() {
 	local other right
 	right=$(comm -23 <(wrong_there) <(failed_tests))
 	[[ -z $right ]] || fail "listed with a ~, but does not fail: $right"
-	other=$(comm -13 <({ sed -n 's/^!//p' "$listed"; wrong_there; } | sort) <(failed_tests))
+	other=$(comm -13 <({ listed !; wrong_there; } | sort) <(failed_tests))
 	[[ -n $other ]] || return 0
 	log | sed -n '/^======/,$p'
 	fail "$other"
@@ -113,7 +124,7 @@ tests_of_dma_bufs() {
 
 what_passes_on_the_base_passes() {
 	local lost
-	lost=$(comm -23 <(grep -v '^[#!~]' "$listed" | sort) <(passed_tests))
+	lost=$(comm -23 <(listed) <(passed_tests))
 	[[ -z $lost ]] || fail "passed on the base, but not now: $lost"
 }
 
