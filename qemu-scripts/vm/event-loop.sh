@@ -272,6 +272,8 @@ handle_event() {
 	# Ignore other messages that a guest sent before its power was cut.
 	[[ $boot == "${boot_of[$guest]-}" && ${ended[$guest]-} != killed ]] || return 0
 	case $event in
+	taint)
+		note_taint "$boot" "$argument" ;;
 	started)
 		[[ -n ${started[$boot]-} ]] || learn_tsc "$boot"
 		started[$boot]=1

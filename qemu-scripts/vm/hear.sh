@@ -56,6 +56,7 @@ is_known() {
 	[[ $2 =~ ^[a-z-]+$ ]] || return 1
 	case $mode.${side[$1]}.$2 in
 	*.started | *.shell-ended | *.server.ready) [[ -z $3 ]] ;;
+	*.taint) is_number 0 999999999 "$3" ;;
 	*.exit) is_number 0 255 "$3" ;;
 	*.fail) [[ $3 =~ ^[[:print:]]+$ ]] ;;
 	*.server.memory) [[ $3 =~ ^(link|device|region|piece|window|sent|unknown)' '[[:print:]]+$ ]] ;;
@@ -65,4 +66,4 @@ is_known() {
 }
 
 # is_number MIN MAX TEXT
-is_number() { [[ $3 =~ ^(0|[1-9][0-9]{0,2})$ ]] && (($1 <= $3 && $3 <= $2)); }
+is_number() { [[ $3 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($1 <= $3 && $3 <= $2)); }

@@ -55,18 +55,40 @@ silence() {
 	[[ -s $run/$1.console ]] || echo " and said nothing: has its kernel CONFIG_SERIAL_8250_CONSOLE?"
 }
 
-# A kernel in trouble overrides whatever the commands made of it.
+# What bits of /proc/sys/kernel/tainted mean trouble; the others tell of modules and machines.
+declare -A trouble=([16]="M, machine check" [32]="B, bad page" [128]="D, oops or BUG" [512]="W, warning" [16384]="L, soft lockup")
+declare -A tainted=()	# boot -> those of them that its kernel has, in words
+
+# note_taint BOOT BITS: as guest/session tells before the command and after it
+note_taint() {
+	local bit when="while the command ran"
+	[[ -n ${started[$1]-} ]] || when="while it booted"
+	for bit in "${!trouble[@]}"; do
+		(($2 & bit)) && [[ ${tainted[$1]-} != *"${trouble[$bit]}"* ]] || continue
+		tainted[$1]+="${tainted[$1]+; }${trouble[$bit]}, $when"
+	done
+}
+
+# A kernel in trouble overrides whatever the commands made of it.  What its console lacks, its taint tells; if neither can be
+# known, nothing passes.
 find_splats() {
-	local console boot
+	local console boot guest
 	for console in "$run"/*.console; do
 		boot=${console##*/}
 		boot=${boot%.console}
+		guest=${boot%%.*}
 		[[ -e $console && -z ${never_up[$boot]-} ]] || continue
 		if "$here/find-splats" "$console" >&2; then
-			verdict=splat status=5 why="the kernel of '${boot%%.*}' is in trouble, see $boot.console"
+			verdict=splat status=5 why="the kernel of '$guest' is in trouble, see $boot.console"
+		elif [[ -n ${tainted[$boot]-} ]]; then
+			verdict=splat status=5 why="the kernel of '$guest' is tainted (${tainted[$boot]}), though $boot.console does not say why"
+		elif [[ $verdict == pass || $verdict == skip ]] && lacks_messages "$console"; then
+			verdict=lost status=3 why="the kernel of '$guest' dropped messages, so $boot.console may lack a warning"
 		fi
 	done
 }
+
+lacks_messages() { grep -aqE '^(\[ *[0-9.]+\])?(\[ *[TC][0-9]+\])? ?\*\* [0-9]+ printk messages dropped \*\*' "$1"; }
 
 show_verdict() {
 	printf '%s\n' "$verdict${why:+: $why}" "exit status $status" "accelerator $accel" >"$run/verdict"

@@ -62,19 +62,24 @@ say='"$WORK/say" <"$WORK/words" && cat "$WORK/events" >/run/rxe-vm/events'
 
 # hostile GUEST,... STATUS ARG...: runs these guests, which say such words, and looks at the host
 hostile() {
+	local failed=
 	make_say
 	mkdir -p "$work/harm" "$work/here/out"
 	RXE_OUT=$work/here/out
 	# shellcheck disable=SC2086 # names
 	words ${1//,/ } >"$work/words"
 	by_events >"$work/events"
-	shift
 	[[ -s $work/events ]] || fail "no words"
-	lab "$@"
+	# What was done to the host comes first, whatever the status.
+	(lab "${@:2}") || failed=1
 	[[ -z $(ls "$work/harm") ]] || fail "a command ran on the host"
+	run=$(newest_run)
 	[[ $(find "$work/here" -mindepth 1 -maxdepth 2 ! -path "$run" ! -name latest) == "$work/here/out" ]] ||
 		fail "left outside of the run's folder: $(find "$work/here" -mindepth 1 -maxdepth 2)"
+	[[ -z $failed ]] || exit 1
+	stdout=$(<"$work/stdout")
 }
+
 # only_its_files GUEST...: nothing is in the run's folder that an honest run would not have
 only_its_files() {
 	local guest names='latest\|verdict'

@@ -56,6 +56,11 @@ eight_guests_reach_each_other() {
 	echo "# eight guests: $((SECONDS - start)) s"
 }
 
+taint_of_one_is_a_splat() {
+	lab 5 group --client true --client 'echo 32 >/proc/sys/kernel/tainted'
+	verdict_is "splat: the kernel of 'client2' is tainted (B, bad page, while the command ran)"
+}
+
 two_groups_run_at_once() {
 	local first status=0
 	"$root/qemu-scripts/rxe-vm" group --name "lab-$case_name-first" --server 'rping -s -C 2' --server rxe-ready \
@@ -231,6 +236,7 @@ cases=(
 	powers_of_a_group_fail
 )
 long_cases=(
+	taint_of_one_is_a_splat
 	each_guest_of_a_group_has_its_options
 	eight_guests_reach_each_other
 	two_groups_run_at_once

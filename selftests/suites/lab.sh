@@ -168,8 +168,36 @@ leak_of_the_kernel_is_a_splat() {
 	((leaks == 10)) || fail "$leaks of 10 elements were found"
 }
 
+# The kernel says it to its log, but not to its console.
+warning_that_the_console_lacks_is_a_splat() {
+	lab 5 run -- sh -c 'echo N >/sys/module/printk/parameters/ignore_loglevel; dmesg -n 1
+		echo WARNING >/sys/kernel/debug/provoke-crash/DIRECT; dmesg | grep -c "cut here"'
+	[[ $stdout == 1 ]] || fail "there was no warning"
+	! grep -a "cut here" "$run/guest.console" || fail "the console has it"
+	verdict_is "splat: the kernel of 'guest' is tainted (W, warning, while the command ran), though guest.console does not say why"
+}
+
+# Several CPUs write more than the console can take.
+messages_that_were_dropped_are_no_pass() {
+	lab 3 run --cpus 4 -- sh -c '
+		line=$(head -c 900 /dev/zero | tr "\0" x)
+		for i in 1 2 3 4 5 6; do
+			(n=0; while [ $n -lt 400 ]; do echo "$line"; n=$((n + 1)); done >/dev/kmsg) &
+		done
+		wait'
+	grep -aq "printk messages dropped" "$run/guest.console" || fail "none was dropped"
+	verdict_is "lost: the kernel of 'guest' dropped messages"
+}
+
+taint_of_a_server_is_a_splat() {
+	lab 5 pair --server 'echo 512 >/proc/sys/kernel/tainted; rxe-ready' --client true
+	verdict_is "splat: the kernel of 'server' is tainted (W, warning, while the command ran)"
+}
+
+# 4096: a module from elsewhere.
 words_of_a_command_are_no_splat() {
-	lab 0 run -- sh -c 'echo "WARNING: not one"; echo "BUG: nor this" >&2'
+	lab 0 run -- sh -c 'echo "WARNING: not one"; echo "BUG: nor this" >&2; echo 4096 >/proc/sys/kernel/tainted
+		echo "program: ** 5 printk messages dropped **" >/dev/kmsg'
 }
 
 pair_runs_programs_that_know_nothing_of_it() {
@@ -521,6 +549,9 @@ cases=(
 	qemu_dies_with_the_lab
 	warning_of_the_kernel_is_a_splat
 	panic_of_the_kernel_is_a_splat
+	warning_that_the_console_lacks_is_a_splat
+	messages_that_were_dropped_are_no_pass
+	taint_of_a_server_is_a_splat
 	pair_runs_programs_that_know_nothing_of_it
 	pair_has_the_clients_status
 	pair_waits_for_rdma_listen
