@@ -56,6 +56,30 @@ CASE(lost, dropped_each_time, "4 retransmission",
 	EXPECT_EQ(errors + 3, rxe_counter("send_err"));
 }
 
+CASE(lost, dropped_without_a_timeout, "4 retransmission",
+     "dropped by the link of the kernel itself, where no timer would tell: an error, and no hang")
+{
+	struct rxe_qp_config config = RXE_QP_DEFAULT;
+	struct client *client = &self->client;
+	struct ibv_wc wc;
+	bool any;
+
+	config.retries = 2;
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	peer_choke_link();
+	post(_metadata, client, variant->make());
+	any = rxe_wait_wc(&client->end, &wc, ANSWER_MS);
+	peer_end_stall();
+	ASSERT_TRUE(any) {
+		TH_LOG("it never completes");
+	}
+	ASSERT_EQ(1, wc.wr_id);
+	EXPECT_TRUE(wc.status == IBV_WC_RETRY_EXC_ERR || wc.status == IBV_WC_LOC_QP_OP_ERR) {
+		TH_LOG("%s", ibv_wc_status_str(wc.status));
+	}
+}
+
 CASE(lost, among_others, "4 retransmission",
      "byte-identical, and so are its neighbours, WRITE, READ and Atomic")
 {
@@ -147,6 +171,22 @@ CASE(lost, for_good, "4 retransmission",
 	expect_wc(_metadata, client, 1, IBV_WC_RETRY_EXC_ERR);
 	post(_metadata, client, variant->make());
 	expect_wc(_metadata, client, 2, IBV_WC_WR_FLUSH_ERR);
+}
+
+CASE(lost, seven_times, "4 retry counters",
+     "with seven retries, the most there are: sent eight times, then RETRY_EXC_ERR")
+{
+	struct rxe_qp_config config = with_timeout(SHORT_TIMEOUT, 7);
+	struct client *client = &self->client;
+	struct packet rq;
+	int i;
+
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	rq = post_and_expect(_metadata, client, variant->make());
+	for (i = 0; i < 7; i++)
+		expect_again_roughly(_metadata, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_RETRY_EXC_ERR);
 }
 
 CASE(lost, progress_resets_retries, "4 retry counters",

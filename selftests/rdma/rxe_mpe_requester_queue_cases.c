@@ -301,6 +301,70 @@ static int expect_part_of_send(struct __test_metadata *_metadata, struct client 
 	return n;
 }
 
+CASE(rnr, longer_than_the_timeout, "4 retry counters",
+     "without a retry, RNR waits that are longer than the timeout use up none; then success")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 0);
+	struct client *client = &self->client;
+	struct packet rq;
+	int i;
+
+	line_open(client, &client->line, &config);
+	rq = post_and_expect(_metadata, client, wr_send());
+	for (i = 0; i < 2; i++) {
+		/* 0: the longest time, 655 ms */
+		acknowledge(client, &rq, ROCE_AETH_RNR_NAK);
+		expect_packet(_metadata, &rq);
+	}
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+}
+
+CASE(rnr, resets_retries, "4 retry counters",
+     "with one retry, what is sent may be lost once before each RNR NAK: that starts the count anew")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
+	struct client *client = &self->client;
+	struct packet rq;
+	int i;
+
+	line_open(client, &client->line, &config);
+	rq = post_and_expect(_metadata, client, wr_send());
+	for (i = 0; i < 2; i++) {
+		expect_again_roughly(_metadata, &rq);
+		acknowledge(client, &rq, ROCE_AETH_RNR_NAK | 1);
+		expect_packet(_metadata, &rq);
+	}
+	respond(client, &rq);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+}
+
+CASE(rnr, without_end, "4 retry counters",
+     "rnr_retry 7: a SEND to a QP of the device waits two seconds for its receive, then succeeds")
+{
+	struct rxe_qp_config config = with_timeout(SHORT_TIMEOUT, 7);
+	struct client *client = &self->client;
+	struct ibv_sge sge = { (uintptr_t)client->mr->addr, 8, client->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+	}, *bad_wr;
+	struct rxe_qp pair[2];
+	struct ibv_wc wc;
+	int i;
+
+	rxe_make_pair(&client->end, &config, pair);
+	ASSERT_EQ(0, ibv_post_send(pair[0].qp, &wr, &bad_wr));
+	ASSERT_FALSE(rxe_wait_wc(&client->end, &wc, 2000)) {
+		TH_LOG("%s", ibv_wc_status_str(wc.status));
+	}
+	rxe_post_recv(&pair[1], client->mr, sge.addr + PAGE, 8);
+	for (i = 0; i < 2; i++) {
+		ASSERT_TRUE(rxe_wait_wc(&client->end, &wc, ANSWER_MS));
+		ASSERT_EQ(IBV_WC_SUCCESS, wc.status);
+	}
+}
+
 CASE(rnr, failing_itself, "4 retransmission",
      "RNR NAK, then NAK PSN sequence, for a SEND whose end cannot be sent: error, the rest flushed")
 {

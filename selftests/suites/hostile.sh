@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A program without any rights does no harm to the kernel.  hostile-wqes writes what it likes to its send ring;
-# hostile-qps modifies or destroys its QP while it is in use.  Each has a guest of its own, and so has a device whose
-# host has IPv6 disabled.  In two guests, QPs enter the error state while WRITEs arrive (flooded-qp).
+# hostile-qps modifies or destroys its QP while it is in use, and its peer floods it.  Each has a guest of its own, and so
+# has a device whose host has IPv6 disabled.  In two guests, QPs enter the error state while WRITEs arrive (flooded-qp).
 #
 #	--legacy-icrc	as for conformance.sh; hostile-wqes only
 #	--flushes-refused	as for hostile-wqes

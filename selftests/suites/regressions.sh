@@ -59,9 +59,9 @@ perftest='
 		name=$1 column=$2
 		shift 2
 		port=$((port + 1))
-		"$@" -F -d rxe0 -x 1 -p $port >/dev/null &
+		"$@" -F -d rxe0 -x 1 -u 18 -p $port >/dev/null &
 		until grep -qi "^ *[0-9]*: 0*:$(printf %x $port) 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do :; done
-		"$@" -F -d rxe0 -x 1 -p $port $RXE_ADDR >/tmp/table && wait $! || exit
+		"$@" -F -d rxe0 -x 1 -u 18 -p $port $RXE_ADDR >/tmp/table && wait $! || exit
 		awk -v name=$name -v column=$column "\$1 ~ /^[0-9]+$/ { print name, \$column }" /tmp/table
 	}
 	measure write_rate    5 ib_write_bw -n 3000 -s 8 -t 1 -Q 1

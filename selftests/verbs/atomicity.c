@@ -251,7 +251,8 @@ static void connect_to_itself(struct ibv_qp *qp)
 	modify(qp, rtr, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	modify(qp, (struct ibv_qp_attr) {
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+		/* 2 s: nothing is lost, but a guest may be slow */
+		.qp_state = IBV_QPS_RTS, .timeout = 19, .retry_cnt = 7, .rnr_retry = 7,
 		.max_rd_atomic = DEPTH,
 	}, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 	   IBV_QP_MAX_QP_RD_ATOMIC);

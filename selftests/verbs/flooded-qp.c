@@ -31,7 +31,7 @@
 #define IN_FLIGHT	32		/* WRITEs of a queue pair */
 #define UNDER_WAY	1		/* so many have been executed: most of the first are queued */
 #define ACK_TIMEOUT	17		/* 537 ms, as in struct ibv_qp_attr, and */
-#define RETRIES		6		/* 7 would be for ever: a flood ends four seconds after the error */
+#define RETRIES		6		/* a flood ends four seconds after the error */
 
 /* What the initiator writes to, in network order as anything private to a connection */
 struct region {

@@ -19,8 +19,10 @@
  *
  * It resets a QP that is refusing a request: the QP stays in RESET.
  *
- * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive or the network
- * has room for.
+ * It lets a QP fail amid a request, also while another thread posts, and sends more than a receive has room for.
+ *
+ * It moves a QP to the error state while another thread modifies it and a peer floods it.  A host that repeats one
+ * captured request does not fill the memory of the kernel, and wrong calls do not fill its log.
  *
  * It sends a datagram from the link-local GID, which the device also has if IPv6 is disabled.
  *
@@ -37,6 +39,7 @@
  */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <grp.h>
 #include <poll.h>
@@ -797,6 +800,203 @@ TEST_F(modified, by_what_its_state_allows)
 	ASSERT_EQ(0, ibv_destroy_qp(rc.qp));
 }
 
+/* ---- A peer that sends without a pause ---- */
+
+struct flood {
+	pthread_t thread;
+	struct packet rq;
+	atomic_bool stop;
+	atomic_uint sent;
+};
+
+static void *send_without_a_pause(void *arg)
+{
+	struct flood *flood = arg;
+
+	stay_on_cpu(1);
+	for (; !flood->stop; flood->sent++)
+		send_again(&flood->rq);
+	return NULL;
+}
+
+static void start_flood(struct flood *flood, struct packet rq)
+{
+	*flood = (struct flood) { .rq = rq };
+	if (pthread_create(&flood->thread, NULL, send_without_a_pause, flood))
+		errx(1, "no thread");
+	while (flood->sent < LEAST)
+		;
+}
+
+static void stop_flood(struct flood *flood)
+{
+	flood->stop = true;
+	pthread_join(flood->thread, NULL);
+}
+
+/* Another thread may be in ibv_modify_qp() when the QP is moved to the error state: the peer keeps neither waiting. */
+TEST_F_TIMEOUT(modified, to_an_error_amid_a_flood, PATIENCE)
+{
+	struct modifier modifier = { .depth = { 1, 128 } };
+	struct rig *rig = &self->rig;
+	struct packet rq = write_only(rig);
+	struct flood flood;
+	long long start;
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		flow_reopen(rig, &RXE_QP_DEFAULT);
+		rq.qpn = rig->flow.qp.qp->qp_num;
+		rq.psn = rig->flow.psn;
+		start_flood(&flood, rq);
+		start_modifying(&modifier, &rig->flow.qp);
+		start = now_ms();
+		while (now_ms() < start + 50)
+			;
+		start = now_ms();
+		rxe_modify_qp(&rig->flow.qp, IBV_QPS_ERR);
+		EXPECT_LT(now_ms() - start, ANSWER_MS * wait_scale()) {
+			TH_LOG("it took %lld ms", now_ms() - start);
+		}
+		stop_flood(&flood);
+		modifier.stop = true;
+		pthread_join(modifier.thread, NULL);
+		ASSERT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	}
+	flow_reopen(rig, &RXE_QP_DEFAULT);
+}
+
+/* By root, for the link has to lose the answers: they would take the place of what the peer sends. */
+FIXTURE(flooded) {
+	struct rig rig;
+};
+
+FIXTURE_SETUP(flooded)
+{
+	rig_open(&self->rig, false, ACCESS_DRAM, &RXE_QP_DEFAULT);
+}
+
+FIXTURE_TEARDOWN(flooded)
+{
+	peer_end_stall();
+	rig_close(_metadata, &self->rig);
+}
+
+#define MEGABYTE	(1u << 20)
+#define REPLAYS		(43 * milliseconds)	/* with --milliseconds 6000 as many as have filled 190 MiB */
+#define MOST_KIB	(8 * 1024)
+
+static long slab_kib(void)
+{
+	FILE *file = fopen("/proc/meminfo", "r");
+	char line[100];
+	long kib = -1;
+
+	if (!file)
+		err(1, "/proc/meminfo");
+	while (fgets(line, sizeof(line), file) && sscanf(line, "SUnreclaim: %ld kB", &kib) != 1)
+		;
+	fclose(file);
+	return kib;
+}
+
+/* Requests for READs of 1 MiB come faster than they can be answered, and are all the same one. */
+TEST_F_TIMEOUT(flooded, by_replayed_reads, PATIENCE)
+{
+	struct rig *rig = &self->rig;
+	void *memory = mmap(NULL, MEGABYTE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct packet rq = { .opcode = ROCE_RC_READ_REQUEST, .ack_req = true, .dmalen = MEGABYTE };
+	long before, most = 0, now;
+	struct frame frame;
+	struct flood flood;
+	struct ibv_mr *mr;
+
+	ASSERT_NE(MAP_FAILED, memory);
+	mr = ibv_reg_mr(rig->end.pd, memory, MEGABYTE, ACCESS_DRAM);
+	ASSERT_NE(NULL, mr) {
+		TH_LOG("registering 1 MiB: %m");
+	}
+	rq.va = (uintptr_t)memory;
+	rq.rkey = mr->rkey;
+	peer_lose_all();
+	before = slab_kib();
+	send_raw(&rig->flow, &rq);
+	start_flood(&flood, rq);
+	while (flood.sent < REPLAYS && most < 2 * MOST_KIB) {
+		poll(NULL, 0, 20);
+		now = slab_kib() - before;
+		most = now > most ? now : most;
+	}
+	stop_flood(&flood);
+	TH_LOG("%u requests, at most %ld KiB of the kernel's memory", flood.sent, most);
+	EXPECT_LT(most, MOST_KIB);
+	ASSERT_EQ(0, ibv_destroy_qp(rig->flow.qp.qp));
+	peer_end_stall();
+	/* What is left of the flood is not what the next request gets. */
+	while (peer_recv_frame(&frame, 0))
+		;
+	flow_reopen(rig, &RXE_QP_DEFAULT);
+	served(_metadata, rig, read_only(rig));
+}
+
+/* ---- The log of the kernel ---- */
+
+FIXTURE(log) {
+	struct rig rig;
+	int kmsg;
+};
+
+FIXTURE_SETUP(log)
+{
+	self->kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+	if (self->kmsg < 0 || lseek(self->kmsg, 0, SEEK_END) < 0)
+		err(1, "/dev/kmsg");
+	open_as_nobody(&self->rig, 0);
+}
+
+FIXTURE_TEARDOWN(log)
+{
+	rxe_close(&self->rig.end);
+}
+
+/* What is wrong in each of these calls, only the driver finds out. */
+static void call_wrongly(struct __test_metadata *_metadata, struct rig *rig, struct ibv_srq *srq, void *nothing)
+{
+	struct ibv_srq_init_attr init_attr = { .attr = { .max_wr = 0x7fffffff, .max_sge = 1 } };
+	struct ibv_srq_attr attr = { .srq_limit = 0x7fffffff };
+
+	ASSERT_EQ(NULL, ibv_reg_mr(rig->end.pd, nothing, PAGE, IBV_ACCESS_LOCAL_WRITE));
+	ASSERT_EQ(NULL, ibv_create_srq(rig->end.pd, &init_attr));
+	ASSERT_NE(0, ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, PAGE, PROT_READ, MAP_SHARED, rig->end.context->cmd_fd, 1l << 40));
+}
+
+TEST_F_TIMEOUT(log, stays_short, PATIENCE)
+{
+	struct ibv_srq_init_attr init_attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct rig *rig = &self->rig;
+	int lines = 0, rounds;
+	char record[8192];
+	struct ibv_srq *srq = ibv_create_srq(rig->end.pd, &init_attr);
+	void *nothing = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ssize_t len;
+
+	ASSERT_NE(NULL, srq);
+	ASSERT_NE(MAP_FAILED, nothing);
+	ASSERT_EQ(0, munmap(nothing, PAGE));
+	for (rounds = 0; rounds < 1000; rounds++) {
+		call_wrongly(_metadata, rig, srq, nothing);
+		/* EPIPE: some are gone already */
+		while ((len = read(self->kmsg, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+			record[len > 0 ? len : 0] = '\0';
+			if (!lines++)
+				TH_LOG("%s", record);
+		}
+	}
+	/* A kernel may limit how often each message comes, or leave them out. */
+	EXPECT_LT(lines, 200);
+}
+
 /* ---- A queue that is resized while it is in use ---- */
 
 /* The ring has one slot more, and is as long as was asked for. */
@@ -1519,29 +1719,6 @@ TEST_F_TIMEOUT(failing, datagrams_from_the_link_local_gid, PATIENCE)
 	EXPECT_EQ(ipv6, wc.status == IBV_WC_SUCCESS) {
 		TH_LOG("%s IPv6: %s", ipv6 ? "with" : "without", ibv_wc_status_str(wc.status));
 	}
-}
-
-/* The network refuses each packet of it: its path MTU is more than that of the link. */
-TEST_F_TIMEOUT(failing, gives_up_what_the_network_refuses, PATIENCE)
-{
-	struct rig *rig = &self->rig;
-	struct ibv_sge sge = { rig->start, MAX_MTU, rig->mr->lkey };
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
-	}, *bad_wr;
-	unsigned long long errors = rxe_counter("send_err");
-	struct ibv_wc wc;
-	struct rxe_qp qp;
-
-	self->config.mtu = MAX_MTU;
-	self->config.timeout = 17;
-	self->config.retries = 2;
-	rxe_make_qp(&rig->end, &self->config, &qp);
-	ASSERT_EQ(0, ibv_post_send(qp.qp, &wr, &bad_wr));
-	ASSERT_TRUE(rxe_wait_wc(&rig->end, &wc, SOON_MS));
-	EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, wc.status);
-	/* Once, and for each retry. */
-	EXPECT_EQ(errors + 3, rxe_counter("send_err"));
 }
 
 #define DATAGRAMS	64

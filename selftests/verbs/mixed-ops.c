@@ -44,7 +44,7 @@
 			 IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT)
 
 /* 16 ms: most of what is lost is found out by what follows it. */
-#define ACK_TIMEOUT	12
+#define ACK_TIMEOUT	16		/* 268 ms: after eight of them the request fails */
 
 enum kind { SEND, WRITE, READ, FLUSH, ATOMIC_WRITE, FETCH_ADD, CMP_SWAP, KINDS };
 
@@ -237,7 +237,7 @@ static void connect_to(struct initiator *me, const char *address)
 	};
 	struct rdma_conn_param param = {
 		.responder_resources = DEPTH, .initiator_depth = DEPTH,
-		.retry_count = 7,	/* Soft-RoCE takes it for endless */
+		.retry_count = 7,
 		.rnr_retry_count = 7,
 	};
 	const char *asked = getenv("ACK_TIMEOUT");
