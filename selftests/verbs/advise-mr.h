@@ -20,9 +20,9 @@ static inline struct ib_uverbs_attr mandatory(__u16 id, __u16 len, __u64 data)
 
 /*
  * 0, or an errno.  It does as ibv_advise_mr() would, which ends in libibverbs, because rxe's provider lacks it: fetch the
- * pages of @range at once, to write to them.
+ * pages of @range, to write to them; @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH, at once, or 0, some time later.
  */
-static inline int advise_mr(const struct ibv_pd *pd, struct ib_uverbs_sge range)
+static inline int advise_mr(const struct ibv_pd *pd, __u32 flags, struct ib_uverbs_sge range)
 {
 	struct {
 		struct ib_uverbs_ioctl_hdr hdr;
@@ -37,7 +37,7 @@ static inline int advise_mr(const struct ibv_pd *pd, struct ib_uverbs_sge range)
 			mandatory(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, 0, pd->handle),
 			mandatory(UVERBS_ATTR_ADVISE_MR_ADVICE, sizeof(__u64),
 				  IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE),
-			mandatory(UVERBS_ATTR_ADVISE_MR_FLAGS, sizeof(__u32), IB_UVERBS_ADVISE_MR_FLAG_FLUSH),
+			mandatory(UVERBS_ATTR_ADVISE_MR_FLAGS, sizeof(__u32), flags),
 			mandatory(UVERBS_ATTR_ADVISE_MR_SGE_LIST, sizeof(range), (uintptr_t)&range),
 		},
 	};

@@ -1947,9 +1947,9 @@ FIXTURE(on_demand) {
 };
 
 /* The whole region */
-static int prefetch(struct rxe_end *end, const struct ibv_mr *mr)
+static int prefetch(struct rxe_end *end, __u32 flags, const struct ibv_mr *mr)
 {
-	return advise_mr(end->pd, (struct ib_uverbs_sge) { (uintptr_t)mr->addr, mr->length, mr->lkey });
+	return advise_mr(end->pd, flags, (struct ib_uverbs_sge) { (uintptr_t)mr->addr, mr->length, mr->lkey });
 }
 
 /* Until it does not fail for lack of rights, or because pages keep going */
@@ -1959,7 +1959,7 @@ static void *prefetch_again(void *arg)
 
 	stay_on_cpu(1);
 	do {
-		prefetcher->error = prefetch(prefetcher->end, prefetcher->mr);
+		prefetcher->error = prefetch(prefetcher->end, IB_UVERBS_ADVISE_MR_FLAG_FLUSH, prefetcher->mr);
 		prefetcher->times++;
 	} while (prefetcher->error == EFAULT || prefetcher->error == EBUSY);
 	prefetcher->over = true;
@@ -2030,6 +2030,13 @@ TEST_F_TIMEOUT(on_demand, page_goes_beside_a_prefetch, PATIENCE)
 		ASSERT_EQ(value, *byte);
 	}
 	TH_LOG("%u rounds, %u prefetches", rounds, prefetcher->times);
+}
+
+/* A region whose memory is pinned has nothing to prefetch, and no room for what a prefetch would change. */
+TEST_F_TIMEOUT(on_demand, pinned_region_is_prefetched, PATIENCE)
+{
+	EXPECT_STREQ(strerror(EINVAL), strerror(prefetch(&self->rig.end, 0, self->local)));
+	EXPECT_STREQ(strerror(EINVAL), strerror(prefetch(&self->rig.end, IB_UVERBS_ADVISE_MR_FLAG_FLUSH, self->local)));
 }
 
 int main(int argc, char **argv)

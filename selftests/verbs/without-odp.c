@@ -60,7 +60,7 @@ TEST_F(device, refuses_advice)
 {
 	const struct ib_uverbs_sge range = { .addr = (uintptr_t)self->memory, .length = PAGE };
 
-	EXPECT_STREQ(strerror(EOPNOTSUPP), strerror(advise_mr(self->pd, range)));
+	EXPECT_STREQ(strerror(EOPNOTSUPP), strerror(advise_mr(self->pd, IB_UVERBS_ADVISE_MR_FLAG_FLUSH, range)));
 }
 
 TEST_HARNESS_MAIN
