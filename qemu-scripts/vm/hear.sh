@@ -7,7 +7,7 @@
 # guest/session, with numbers in their ranges; anything else is dropped and counted.
 
 longest_line=4000	# with the name of the boot, less than a FIFO takes at once
-most_events=10000	# of one boot, without what it says of memory
+most_events=1000	# of one boot, without what it says of memory
 
 # attend BOOT: until its QEMU, whose stderr is stdin here, has ended.
 attend() {
