@@ -14,6 +14,7 @@
  *	model.c		the states that are allowed
  *	sample.c	which of them are checked
  *	checker.c	images, and the checker's processes
+ *	cause.c		which mistake a state shows
  *	explain.c	why a state fails
  *	draw.c		a picture of it
  *	json.c		the result for other programs
@@ -1073,14 +1074,13 @@ static size_t count_alike(const struct results *results, uint64_t kind)
 }
 
 /* Two failures of one kind have one cause, as far as can be told: one of them is reported. */
-static uint64_t kind_of_cause(const struct run *run, const struct explanation *e)
+static uint64_t kind_of_cause(const struct explanation *e)
 {
-	const struct request *lost;
+	const struct request *lost = e->cause.lost;
 
-	if (e->lost == NEVER)
-		return mix64(e->culprit + 1);
-	lost = &run->history.requests.v[e->lost];
-	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->length) + (lost->packet->opcode << 8 | e->culprit));
+	if (!lost)
+		return mix64(e->cause.kind + 1);
+	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->length) + (lost->packet->opcode << 8 | e->cause.kind));
 }
 
 static bool add_kind(uint64_t *kinds, size_t n, uint64_t kind)
@@ -1115,8 +1115,8 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 		if (misses(run, checker, &e.state, unexplained)) {
 			missing++;
 			checker_look(checker, &run->model, &e.state, &said);
-		} else if (add_kind(kinds, explained, kind_of_cause(run, &e))) {
-			steady |= e.culprit != CULPRIT_CHECKER;
+		} else if (add_kind(kinds, explained, kind_of_cause(&e))) {
+			steady |= e.cause.kind != CULPRIT_CHECKER;
 			reported[explained++] = report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
 						       results->failed);
 		}

@@ -2115,6 +2115,126 @@ TEST_F(run, a_read_of_other_memory_is_not_taken_for_a_flush)
 	EXPECT_EXPLANATION("001", WANTS(0, 1) " || " WANTS(16, 0), "No persistent FLUSH of its QP that covers it follows");
 }
 
+/* Word 0 is lost, and word 2 is there. */
+#define WITHOUT_WORD_0	WANTS(0, 1) " || " WANTS(16, 0)
+#define EXPECT_WHY(rules, wanted) do { \
+	load(rules); \
+	EXPECT_EXPLANATION("001", WITHOUT_WORD_0, "Why: " wanted "\n"); \
+} while (0)
+
+TEST_F(run, a_word_in_two_parts_is_the_mistake)
+{
+	write_bytes(1, KEY, 0, 4, 1);
+	write_bytes(2, KEY, 4, 4, 2);
+	load("spec");
+	EXPECT_EXPLANATION("1", WANTS(4, 2),
+			   "Why: WRITE psn 2 (0x4 to 0x8) is lost.  WRITE psn 1 (0x0 to 0x4) has stored the other part of the same word, and is there: what two requests store a power failure may tear.  One ATOMIC WRITE stores the word at once.\n");
+}
+
+TEST_F(run, a_write_that_passes_a_flush_is_the_mistake)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	write_word(3, 2, 1);
+	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x8), which covers it, had not been executed, and WRITE psn 3 (0x10 to 0x18) is there: a WRITE may pass a FLUSH.  Wait until the FLUSH has completed, or store by ATOMIC WRITE, which never passes it.");
+}
+
+TEST_F(run, a_flush_of_another_qp_that_was_not_waited_for_is_the_mistake)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	use_second_qp();
+	write_word(100, 2, 1);
+	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x8), which covers it, had not been executed, and WRITE psn 100 (0x10 to 0x18) of QP 18 is there: a QP does not wait for a FLUSH of another QP.  Wait until the FLUSH has completed, or use one QP.");
+}
+
+TEST_F(run, a_flush_has_to_have_completed)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	response(2);
+	load("spec");
+	EXPECT_EXPLANATION_AT(1, "0", WANTS(0, 1),
+			      "Why: WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x8), which covers it, came only later (frame 2): until that FLUSH has completed, nothing may count on it.\n");
+	EXPECT_EXPLANATION_AT(2, "0", WANTS(0, 1),
+			      "Why: WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x8), which covers it, was answered only later (frame 3): until that FLUSH has completed, nothing may count on it.\n");
+}
+
+TEST_F(run, a_global_flush_is_not_the_one_that_was_meant)
+{
+	write_word(1, 0, 1);
+	flush_as(2, KEY, 0, 8, GLOBAL);
+	atomic_write(3, 2, 1);
+	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x8) asks for global visibility only, which makes nothing durable, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there.  It has to ask for persistence.");
+}
+
+TEST_F(run, a_flush_of_half_a_word_is_not_the_one_that_was_meant)
+{
+	write_word(1, 0, 1);
+	flush_as(2, KEY, 0, 4, DURABLE);
+	atomic_write(3, 2, 1);
+	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x4) does not hold all that was stored to the word at 0x0, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there.  Its range, or its key, has to cover what is to be durable.");
+}
+
+TEST_F(run, by_strict_a_flush_of_another_key_is_not_the_one_that_was_meant)
+{
+	write_word(1, 0, 1);
+	flush_as(2, OTHER, 0, 8, DURABLE);
+	atomic_write(3, 2, 1);
+	EXPECT_WHY("strict", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x8) names it by the key 0x202, and the WRITE has the key 0x101, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there: by --model strict, a FLUSH covers what was stored by its own key.");
+}
+
+TEST_F(run, by_strict_a_flush_of_a_part_is_not_the_one_that_was_meant)
+{
+	write_bytes(1, KEY, 0, 16, 1);
+	flush(2, 0, 1);
+	atomic_write(3, 2, 1);
+	EXPECT_WHY("strict", "WRITE psn 1 (0x0 to 0x10) has lost 1 of its 2 words: it is torn.  FLUSH psn 2 (0x0 to 0x8) holds a part of the WRITE only, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there: by --model strict, a FLUSH covers what lies in its range as a whole.");
+}
+
+TEST_F(run, a_flush_of_another_qp_is_not_the_one_that_was_meant)
+{
+	write_word(1, 0, 1);
+	use_second_qp();
+	flush(100, 0, 1);
+	use_first_qp();
+	atomic_write(2, 2, 1);
+	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 100 (0x0 to 0x8) was sent on QP 18, and the store on QP 17, and ATOMIC WRITE psn 2 (0x10 to 0x18) is there: a FLUSH speaks for its own QP only.");
+}
+
+TEST_F(run, a_read_is_not_the_flush_that_was_meant)
+{
+	write_word(1, 0, 1);
+	read_memory(2, KEY, 0, 8);
+	atomic_write(3, 2, 1);
+	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  READ psn 2 (0x0 to 0x8) follows it, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there, but a READ makes nothing durable.  A persistent FLUSH does.");
+}
+
+TEST_F(run, a_flush_before_the_store_is_the_mistake)
+{
+	flush(1, 0, 1);
+	write_word(2, 0, 1);
+	atomic_write(3, 2, 1);
+	EXPECT_WHY("spec", "WRITE psn 2 (0x0 to 0x8) is lost.  FLUSH psn 1 (0x0 to 0x8) names it, but was sent before it, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there: a FLUSH covers what precedes it.  Send the FLUSH after the store.");
+}
+
+TEST_F(run, a_non_temporal_store_wants_a_fence)
+{
+	write_word(1, 1, 1);
+	cpu(1, "nt-store 0 0101010101010101");
+	load("spec");
+	EXPECT_EXPLANATION("0", WANTS(0, 1),
+			   "Why: non-temporal STORE by the CPU (0x0 to 0x8) is lost.  It is non-temporal, but no fence of that thread had been executed, so it may not have reached the memory.  SFENCE waits for that.\n");
+}
+
+TEST_F(run, a_checker_that_refuses_all_that_came_is_the_mistake)
+{
+	write_word(1, 0, 1);
+	load("spec");
+	EXPECT_EXPLANATION("0", WANTS(0, 2), "Why: All that came is there, and nothing is lost: the checker refuses what the program itself has made, or counts on what was not sent yet.\n");
+	EXPECT_EXPLANATION("0", "true", "Why: The checker refuses this state, and then accepts the same state: it depends on time, on chance, or on what an earlier call has left.\n");
+}
+
 /******************************************************************************
  * Groups
  */

@@ -134,7 +134,7 @@ void json_finding(const struct model *model, const struct explanation *e, size_t
 		moment_text(model->history->capture, e->state.moment), (unsigned int)(e->state.hash >> 32),
 		capture_frame(model->history->capture, e->state.moment));
 	fprintf(file, ", \"alike\": %zu", alike);
-	put_member("kind", culprit_name(e->culprit));
+	put_member("kind", culprit_name(e->cause.kind));
 	put_member("why", e->why);
 	put_member("checker", said);
 	put_member("folder", folder);

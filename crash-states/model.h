@@ -132,6 +132,11 @@ static inline const struct update *model_update(const struct history *history, u
 	return stretch_update(history, history_stretch_of(history, word), position);
 }
 
+static inline const struct request *model_request(const struct model *model, uint32_t word, int32_t position)
+{
+	return &model->history->requests.v[model_update(model->history, word, position)->request];
+}
+
 /* The bytes of a stretch at a position; they stay as long as the history. */
 const uint8_t *stretch_bytes(const struct history *history, uint32_t s, int32_t position);
 
