@@ -24,10 +24,15 @@ CASE(lost, alone, "4 retransmission", "byte-identical after a time-out, then com
 CASE(lost, on_its_way_out, "4 retransmission",
      "dropped by the link of the kernel itself: sent after a time-out, as if it was lost elsewhere")
 {
+	/* One second: the end of the stall may take longer than seven retries. */
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT + 2, 7);
 	struct client *client = &self->client;
-	unsigned long long errors = rxe_counter("send_err");
+	unsigned long long errors;
 	struct packet rq;
 
+	line_open(client, &client->line, &config);
+	line_meet(client, &client->line);
+	errors = rxe_counter("send_err");
 	peer_choke_link();
 	rq = post(_metadata, client, variant->make());
 	EXPECT_LT(errors, rxe_wait_counter("send_err", errors + 1, ANSWER_MS)) {
