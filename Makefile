@@ -2,7 +2,7 @@
 # Everything starts here.  The text after a target's `##` is its help, which `make` shows if a number of a group comes first;
 # the work is done in scripts/.
 
-# Which base: a folder of kernel/, and one of rdma-core-provider/, iproute2/, perftest/ and wireshark/.  DEBUG: a debug
+# Which base: a folder of kernel/, and one of rdma-core-provider/ and of each of userspace/.  DEBUG: a debug
 # kernel, 1 or kcsan.  ULPS=1: a kernel with what uses rxe in the kernel, as modules.
 # RDMA_CORE=host: the host's libibverbs, of rdma-core 45 or newer, which demo and examples need only.
 BASE          ?= v6.1
@@ -35,9 +35,9 @@ OWN_RDMA_CORE := $(filter-out host,$(RDMA_CORE))
 ifneq ($(OWN_RDMA_CORE),)
 include $(call base_mk,rdma-core-provider,RDMA_CORE,host)
 endif
-include $(call base_mk,iproute2,IPROUTE2)
-include $(call base_mk,perftest,PERFTEST)
-include $(call base_mk,wireshark,WIRESHARK)
+include $(call base_mk,userspace/iproute2,IPROUTE2)
+include $(call base_mk,userspace/perftest,PERFTEST)
+include $(call base_mk,userspace/wireshark,WIRESHARK)
 
 $(call known,TARGETS,1 3)
 $(call known,DEBUG,0 1 kcsan)
@@ -76,15 +76,15 @@ RDMA_VARIANT  := $(patsubst %,-%,$(filter-out v56,$(RDMA_CORE)))
 RDMA_OUT      := build/rdma-core$(RDMA_VARIANT)
 RDMA_TREE     := $(RDMA_OUT)/src
 STOCK_RDMA    := build/stock/rdma-core$(RDMA_VARIANT)
-IP_SERIES     := iproute2/$(IPROUTE2)
+IP_SERIES     := userspace/iproute2/$(IPROUTE2)
 IP_VARIANT    := $(patsubst %,-%,$(filter-out v6.1,$(IPROUTE2)))
 IP_OUT        := build/iproute2$(IP_VARIANT)
 IP_TREE       := $(IP_OUT)/src
 STOCK_IP      := build/stock/iproute2$(IP_VARIANT)
-PT_SERIES     := perftest/$(PERFTEST)
+PT_SERIES     := userspace/perftest/$(PERFTEST)
 PT_OUT        := build/perftest
 PT_TREE       := $(PT_OUT)/src
-WS_SERIES     := wireshark/$(WIRESHARK)
+WS_SERIES     := userspace/wireshark/$(WIRESHARK)
 WS_OUT        := build/wireshark
 WS_TREE       := $(WS_OUT)/src
 
@@ -234,7 +234,7 @@ kunit: kernel ## run the KUnit tests of rdma_rxe
 	@selftests/run-tests kunit
 
 # All series are checked, or CHECKED='kernel/v6.1 ...', each in a tree of its own; do not work in these trees.
-all_series := $(wildcard kernel/v* rdma-core-provider/v* iproute2/v* perftest/v* wireshark/v*)
+all_series := $(wildcard kernel/v* rdma-core-provider/v* userspace/*/v*)
 CHECKED ?= $(all_series)
 $(call known,CHECKED,$(all_series))
 
@@ -255,9 +255,9 @@ check-trees: $(KERNEL_TREE)/.git
 		base=$${series##*/}; \
 		case $$series in \
 		kernel/*) what=linux; set -- BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) ;; \
-		iproute2/*) what=iproute2; set -- IPROUTE2=$$base $$([ $$base = $(IPROUTE2) ] || echo IPROUTE2_SRC=) ;; \
-		perftest/*) what=perftest; set -- PERFTEST=$$base $$([ $$base = $(PERFTEST) ] || echo PERFTEST_SRC=) ;; \
-		wireshark/*) what=wireshark; set -- WIRESHARK=$$base $$([ $$base = $(WIRESHARK) ] || echo WIRESHARK_SRC=) ;; \
+		userspace/iproute2/*) what=iproute2; set -- IPROUTE2=$$base $$([ $$base = $(IPROUTE2) ] || echo IPROUTE2_SRC=) ;; \
+		userspace/perftest/*) what=perftest; set -- PERFTEST=$$base $$([ $$base = $(PERFTEST) ] || echo PERFTEST_SRC=) ;; \
+		userspace/wireshark/*) what=wireshark; set -- WIRESHARK=$$base $$([ $$base = $(WIRESHARK) ] || echo WIRESHARK_SRC=) ;; \
 		*) what=rdma-core; set -- RDMA_CORE=$$base $$([ $$base = $(RDMA_CORE) ] || echo RDMA_CORE_SRC=) ;; \
 		esac; \
 		mkdir -p build/check/$$series; \
@@ -287,7 +287,7 @@ submission-rdma-core: $(RDMA_TREE)/.git
 	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),for topic in $(or $(TOPIC),$(RDMA_TOPICS)); do \
 		scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES)/$$topic $(SUBMISSIONS)/rdma-core-$$topic || exit; done,\
 		$(MAKE) --no-print-directory RDMA_CORE=$(NEWEST_RDMA_CORE) $@)
-NEWEST_IPROUTE2 := $(lastword $(sort $(notdir $(wildcard iproute2/v*))))
+NEWEST_IPROUTE2 := $(lastword $(sort $(notdir $(wildcard userspace/iproute2/v*))))
 submission-iproute2: $(IP_TREE)/.git
 	@$(if $(filter $(IPROUTE2),$(NEWEST_IPROUTE2)),scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) $(SUBMISSIONS)/iproute2,\
 		$(MAKE) --no-print-directory IPROUTE2=$(NEWEST_IPROUTE2) $@)

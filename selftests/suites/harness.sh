@@ -277,7 +277,7 @@ plain_make() { timeout 10 env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u BASE
 
 clean_keeps_trees() {
 	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
-	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2,perftest,wireshark} "$work"
+	ln -s "$root"/{Makefile,kernel,rdma-core-provider,userspace} "$work"
 	touch "$work"/build/{v6.1/{src/work,bzImage,lib/module},selftests/program,log}
 	plain_make -C "$work" clean
 	diff <(cd "$work/build" && find . -mindepth 1 | sort) - <<-'END'
@@ -446,7 +446,7 @@ right_arguments_of_make_are_taken() {
 make_refuses_a_path_with_a_space() {
 	local said
 	mkdir "$work/a b"
-	ln -s "$root"/{Makefile,kernel,rdma-core-provider,iproute2,perftest,wireshark} "$work/a b"
+	ln -s "$root"/{Makefile,kernel,rdma-core-provider,userspace} "$work/a b"
 	said=$(plain_make -C "$work/a b" 2>&1) && fail "it works there"
 	[[ $said != *$'\n'* && $said == *"a folder whose path has a space: move this one: $work/a b"* ]] || fail "$said"
 }

@@ -73,7 +73,7 @@ needs_dissector() {
 	[[ -e $root/build/wireshark/plugins ]] || { echo "there is no build/wireshark: run \`make wireshark\`"; exit 4; }
 }
 
-# patched FILE ARG...: tshark with the patch of wireshark/, whose fields begin with ibmpe.  It takes no plugin from root.
+# patched FILE ARG...: tshark with the patch of userspace/wireshark/, whose fields begin with ibmpe.  It takes no plugin from root.
 patched() {
 	local nobody=()
 	((EUID)) || nobody=(env HOME=/nonexistent setpriv --reuid 65534 --regid 65534 --clear-groups)
@@ -105,9 +105,9 @@ both_read() {
 
 the_patch_for_wireshark_reads_known_packets() {
 	needs_dissector
-	both_read "$root/wireshark/samples.pcap" >"$work/said"
+	both_read "$root/userspace/wireshark/samples.pcap" >"$work/said"
 	[[ $(<"$work/said") == 3 ]] || fail "$(<"$work/said")"
-	patched "$root/wireshark/samples.pcap" -V >"$work/said"
+	patched "$root/userspace/wireshark/samples.pcap" -V >"$work/said"
 	grep 'Selectivity Level: Memory Region (1)' "$work/said"
 	grep 'Placement Type: 0x3, Persistence, Global Visibility' "$work/said"
 	grep 'Opcode: Reliable Connection (RC) - ATOMIC WRITE (29)' "$work/said"
