@@ -339,6 +339,44 @@ CASE(rnr, resets_retries, "4 retry counters",
 	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
 }
 
+/* A SEND that begins with PSN @first comes on from its packet @from. */
+static void expect_rest_of_send(struct __test_metadata *_metadata, __u32 first, int from, int n)
+{
+	struct packet packet;
+	struct frame frame;
+	int i;
+
+	for (i = from; i < n; i++) {
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
+			TH_LOG("packet %d does not come", i);
+		}
+		ASSERT_TRUE(frame_to_packet(&frame, &packet));
+		ASSERT_EQ(psn_add(first, i), packet.psn);
+	}
+}
+
+CASE(rnr, naks_reset_retries, "4 retry counters",
+     "with one retry, a SEND of which a NAK acknowledges one more packet each time comes to its end")
+{
+	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
+	struct client *client = &self->client;
+	struct packet part = { .psn = config.own_psn };
+	static __u8 data[4 * MAX_MTU];
+	int i;
+
+	line_open(client, &client->line, &config);
+	post_long(_metadata, client, IBV_WR_SEND, data, 4 * MTU, 4 * MTU);
+	expect_rest_of_send(_metadata, config.own_psn, 0, 4);
+	for (i = 1; i < 4; i++) {
+		part.psn = psn_add(config.own_psn, i);
+		acknowledge(client, &part, ROCE_AETH_NAK_PSN);
+		/* At once, or when the time is over: it is for one such NAK to begin anew. */
+		expect_rest_of_send(_metadata, config.own_psn, i, 4);
+	}
+	acknowledge(client, &part, ROCE_AETH_ACK);
+	expect_wc(_metadata, client, 1, IBV_WC_SUCCESS);
+}
+
 CASE(rnr, without_end, "4 retry counters",
      "rnr_retry 7: a SEND to a QP of the device waits two seconds for its receive, then succeeds")
 {
