@@ -133,7 +133,7 @@ a_group_cannot_harm_the_host() {
 a_flood_does_not_outlast_the_deadline() {
 	local -i start=$SECONDS
 	make_say
-	printf 'start-server 1\n%.0s' {1..3000} >"$work/flood"
+	printf 'start-server 1\n%.0s' {1..30000} >"$work/flood"
 	lab 3 group --timeout 100 --server 'rxe-ready; exec sleep 1000' \
 		--client "pkill -STOP -x cat; $work/say <$work/flood; sleep 1000"
 	says deadline
