@@ -21,7 +21,7 @@ base_kernel=$root/build/$without/bzImage
 pairs=3		# runs of each kernel, in turn
 
 # Of rdma-core's tests, those about what the series brings.
-new_tests='\.test_placement\.|\.test_udmabuf\.|\.test_qp_ex_rc_(flush|flush_type_violate|atomic_write) '
+new_tests='\.test_flush\.|\.test_udmabuf\.|\.test_qp_ex_rc_(flush|flush_type_violate|atomic_write) '
 
 rxe_vm() { "$root/qemu-scripts/rxe-vm" "$1" --name regressions "${@:2}"; }
 
