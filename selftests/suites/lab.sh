@@ -194,6 +194,92 @@ taint_of_a_server_is_a_splat() {
 	verdict_is "splat: the kernel of 'server' is tainted (W, warning, while the command ran)"
 }
 
+what_the_console_lacks_is_no_pass() {
+	lab 3 run --append 8250.nr_uarts=0 -- true
+	verdict_is "lost: the kernel's last line is not in guest.console"
+}
+
+# Its deadline is far away.
+flood_ends_the_run() {
+	local -i start=$SECONDS
+	lab 3 pair --timeout 3000 --server 'rxe-ready; exec yes' --client 'exec sleep 3000'
+	verdict_is "lost: server.stdout is cut at 64 MiB"
+	(($(stat -c %s "$run/server.stdout") == 64 << 20)) || fail "server.stdout has $(stat -c %s "$run/server.stdout") bytes"
+	((SECONDS - start < 60 * scale)) || fail "it took $((SECONDS - start)) s"
+}
+
+full_disk_is_lost_with_its_reason() {
+	local RXE_OUT=$work/small
+	((UID == 0)) || { echo "only root can mount a small file system"; exit 4; }
+	mkdir "$RXE_OUT"
+	mount -t tmpfs -o size=1M tmpfs "$RXE_OUT"
+	# shellcheck disable=SC2064 # as it is now
+	trap "umount -l '$RXE_OUT'; rm -rf '$work'" EXIT
+	# The command's output, the capture, the console, and all from the beginning
+	lab 3 run -- sh -c 'cat /dev/zero'
+	verdict_is lost
+	says "lost: cannot write guest.stdout: No space left on device"
+	rm -r "$run"
+	lab 3 pair --server 'rxe-ready; exec sleep 1000' --stop-server \
+		--client 'busybox ping -c 40 -i 0.01 -s 60000 $RXE_PEER_ADDR >/dev/null'
+	says "lost: "
+	rm -r "$run"
+	head -c 2000000 /dev/zero >"$RXE_OUT/all" 2>/dev/null || true
+	lab 3 run -- true
+	says "No space left on device"
+}
+
+result_is_told_to_programs() {
+	lab 6 pair --json "$work/json" --server-pmem 32M --server 'rxe-ready; exec sleep 1000' --kill-server --client 'echo out; exit 6'
+	[[ $stdout == out ]] || fail "more than the client's output"
+	cmp "$work/json" "$run/result.json"
+	jq -e '.verdict == "fail" and .reason == "the client'\''s command ended with status 6" and .status == 6 and .seconds > 0
+		and (.guests | map([.name, .side, .status, .power_cut]) == [["server", "server", null, true], ["client", "client", 6, false]])
+		and .guests[0].boots[0].dax == [{device: "dax0.0", offset: 2097152, size: 31457280}]
+		and (.files | index("server.pmem0")) and .accelerator != ""' "$work/json" >/dev/null || fail "it is $(<"$work/json")"
+}
+
+# By the terminal: typed while a guest boots, and while its command runs
+ctrl_c_ends_a_run() {
+	local said when
+	type -P script >/dev/null || { echo "there is no script (util-linux)"; exit 4; }
+	for when in booting running; do
+		said=$(interrupt "$when")
+		echo "$said"
+		[[ $said == *"rxe-vm: lost: interrupted by SIGINT ("* ]] || fail "$when: it does not say so"
+		run=$(newest_run)
+		verdict_is "lost: interrupted by SIGINT"
+		[[ -z $(find "$run" -type p) ]] || fail "left: $(find "$run" -type p)"
+		! pgrep -f "$run" >/dev/null || fail "left: $(pgrep -af "$run")"
+	done
+	[[ $(interrupt booting) == *"booting guest: "*" of "*" s"* ]] || fail "no word on what it waits for"
+	said=$(TERM=dumb interrupt booting)
+	[[ $said != *booting* && $said != *$'\e'* ]] || fail "a dumb terminal gets $said"
+}
+
+# interrupt WHEN: what a terminal shows of a run that gets Ctrl-C then; it has two seconds left
+interrupt() {
+	local command='echo "run$((40 + 2))"; exec sleep 1000'
+	mkfifo "$work/keys-$1"
+	{
+		exec 9>"$work/keys-$1"
+		until case $1 in
+			booting) pgrep -f "rxe.guest=.*$case_name" >/dev/null && sleep 1 ;;
+			running) grep -q run42 "$work/shown" 2>/dev/null ;;
+			esac do
+			sleep 0.1
+		done
+		printf '\003' >&9
+		sleep 2
+		! pgrep -f "rxe.guest=.*$case_name" >/dev/null || echo "QEMU still runs" >>"$work/shown"
+	} &
+	timeout 300 script -qefc "$(printf '%q ' "$root/qemu-scripts/rxe-vm" run --name "lab-$case_name" -- sh -c "$command")" "$work/shown" \
+		<"$work/keys-$1" >/dev/null || true
+	wait
+	rm "$work/keys-$1"
+	tr -d '\r' <"$work/shown"
+}
+
 # 4096: a module from elsewhere.
 words_of_a_command_are_no_splat() {
 	lab 0 run -- sh -c 'echo "WARNING: not one"; echo "BUG: nor this" >&2; echo 4096 >/proc/sys/kernel/tainted
@@ -521,7 +607,7 @@ modules_that_are_not_found_are_named() {
 kconfig_has_what_guests_miss() {
 	local option fragment
 	fragment=$("$root/qemu-scripts/rxe-vm" kconfig)
-	grep -oh 'CONFIG_[A-Z0-9_]*[A-Z0-9]' "$root"/qemu-scripts/{guest/{init,session},vm/verdict.sh} | sort -u | while read -r option; do
+	grep -oh 'CONFIG_[A-Z0-9_]*[A-Z0-9]' "$root"/qemu-scripts/{guest/{init,session},vm/verdict.py} | sort -u | while read -r option; do
 		grep -q "^$option=[ym]$" <<<"$fragment" || [[ $option == CONFIG_KALLSYMS ]] || fail "$option is not in it"
 	done
 }
@@ -552,6 +638,8 @@ cases=(
 	warning_that_the_console_lacks_is_a_splat
 	messages_that_were_dropped_are_no_pass
 	taint_of_a_server_is_a_splat
+	what_the_console_lacks_is_no_pass
+	result_is_told_to_programs
 	pair_runs_programs_that_know_nothing_of_it
 	pair_has_the_clients_status
 	pair_waits_for_rdma_listen
@@ -574,6 +662,9 @@ long_cases=(
 	leftover_processes_do_not_hold_the_run
 	triple_fault_is_lost_and_named
 	an_interrupted_run_leaves_no_ways_in
+	ctrl_c_ends_a_run
+	flood_ends_the_run
+	full_disk_is_lost_with_its_reason
 	words_of_a_command_are_no_splat
 	each_side_has_its_rdma_core
 	pair_fails_with_its_server
