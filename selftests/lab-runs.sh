@@ -38,7 +38,7 @@ on_terminal() {
 		< <(exec tail -c +1 -f "$work/typed") | tr -d '\r' || true
 }
 
-# act STATUS [NAME=VALUE...]: the action rxe-pair, as a runner calls it, with these inputs.  What it says is in $work/said,
+# act STATUS [NAME=VALUE...]: the action rxe-pair, or without SERVER rxe-run, as a runner calls it, with these inputs.  What it says is in $work/said,
 # and its outputs are in $work/output.
 act() {
 	local want=$1 status=0
@@ -46,7 +46,7 @@ act() {
 	mkdir -p "$work/runner"
 	: >"$work/output"
 	env -u RXE_OUT RUNNER_TEMP="$work/runner" GITHUB_OUTPUT="$work/output" GITHUB_ACTION=here STATES=200 KERNEL='' CHECKER='' \
-		PAIR_OPTIONS='' SERVER='' CLIENT='' "$@" "$root/.github/actions/rxe-pair/run-pair" >"$work/said" 2>&1 || status=$?
+		PAIR_OPTIONS='' SERVER=serve CLIENT='' "$@" "$root/.github/actions/rxe-pair/run-pair" >"$work/said" 2>&1 || status=$?
 	cat "$work/said"
 	((status == want)) || fail "status $status, not $want"
 }

@@ -238,6 +238,18 @@ no_word_of_a_guest_is_a_command_of_the_runner() {
 	annotated "a state that a power cut may leave" '##[error]forged'
 }
 
+the_action_runs_a_command_in_one_guest() {
+	make_stub
+	printf '#!/bin/sh\nprintf "<%%s>" "$@"\n' >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
+	act 0 RELEASE="$work/stub/rxe-mpe" SERVER='' CLIENT='make test' KERNEL=image PAIR_OPTIONS="--share . --append 'a b'"
+	grep -qxF '<run><--share><.><--append><a b><--kernel><image><--><bash><-c><make test>' "$work/said" || fail "not that"
+	act 0 RELEASE="$work/stub/rxe-mpe" SERVER='serve it' CLIENT='make test' PAIR_OPTIONS='--pmem 64M'
+	grep -qxF '<pair><--pmem><64M><--server><serve it><--client><make test>' "$work/said" || fail "not that"
+	printf '#!/bin/sh\necho no such test\nexit 5\n' >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
+	act 5 RELEASE="$work/stub/rxe-mpe" SERVER='' CLIENT='make test'
+	annotated "the command in the guest" 'no such test'
+}
+
 # From a server of this machine.
 the_action_takes_no_damaged_release() {
 	local url server
@@ -509,6 +521,7 @@ cases=(
 	wrong_usage_is_explained
 	what_a_source_includes_is_compiled
 	no_word_of_a_guest_is_a_command_of_the_runner
+	the_action_runs_a_command_in_one_guest
 	the_action_takes_no_damaged_release
 	clean_keeps_trees
 	make_refuses_wrong_arguments
