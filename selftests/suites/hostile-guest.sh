@@ -84,7 +84,7 @@ hostile() {
 
 # only_its_files GUEST...: nothing is in the run's folder that an honest run would not have
 only_its_files() {
-	local guest names='latest\|verdict'
+	local guest names='latest\|verdict\|result\.json'
 	for guest in "$@" hub; do
 		names+="\|$guest\(\.[2-9]\)\?\.\(console\|env\|pcap\|qemu\|qemu\.log\|qemu\.resets\|stdout\|stderr\)"
 	done
@@ -149,7 +149,14 @@ an_end_that_is_none_is_lost() {
 	verdict_is lost
 }
 
+# Without a guest: what the parser and the event loop make of any line
+random_lines_are_words_or_dropped() {
+	mkdir "$work/lines"
+	"$here/../control-port-fuzz" "$work/lines" 100000 "$seed" || fail "with SEED=$seed"
+}
+
 cases=(
+	random_lines_are_words_or_dropped
 	a_group_cannot_harm_the_host
 	a_pair_cannot_harm_the_host
 	one_guest_cannot_harm_the_host

@@ -239,6 +239,27 @@ result_is_told_to_programs() {
 		and (.files | index("server.pmem0")) and .accelerator != ""' "$work/json" >/dev/null || fail "it is $(<"$work/json")"
 }
 
+value_of_the_server_reaches_the_client() {
+	lab 0 pair --stop-server --server 'rxe-ready; sleep 1; rxe-tell "port 12  34; \$(false)"; exec sleep 1000' \
+		--client '! rxe-tell it && ! rxe-hear 2 && rxe-hear && rxe-hear 1'
+	[[ $stdout == $'port 12  34; $(false)\nport 12  34; $(false)' ]] || fail "it is '$stdout'"
+	says "rxe-tell: this is not the server"
+	says "rxe-hear: '2': say 1 to 1"
+}
+
+# A program that knows nothing of it
+large_buffers_are_on_the_nvdimm() {
+	lab 0 run --pmem 32M --pmem-malloc 1M -- python3 -c '
+large = bytearray(b"this is kept, " * 100000)
+small = bytearray(b"this is not, " * 1000)'
+	(($(grep -aoF "this is kept, " "$run/guest.pmem0" | wc -l) >= 100000)) || fail "the large one is not there"
+	! grep -aqF "this is not, " "$run/guest.pmem0" || fail "the small one is there"
+	lab 2 run --pmem-malloc 1M -- true
+	says "--pmem-malloc: guest has no NVDIMM: say --pmem SIZE, too"
+	lab 2 run --pmem 32M --pmem-malloc 1X -- true
+	says "--pmem-malloc 1X: not a size"
+}
+
 # By the terminal: typed while a guest boots, and while its command runs
 ctrl_c_ends_a_run() {
 	local said when
@@ -640,6 +661,8 @@ cases=(
 	taint_of_a_server_is_a_splat
 	what_the_console_lacks_is_no_pass
 	result_is_told_to_programs
+	value_of_the_server_reaches_the_client
+	large_buffers_are_on_the_nvdimm
 	pair_runs_programs_that_know_nothing_of_it
 	pair_has_the_clients_status
 	pair_waits_for_rdma_listen
