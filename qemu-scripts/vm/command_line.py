@@ -73,6 +73,14 @@ def rdma_core(folder: str) -> str:
     return folder
 
 
+def writable(option: str, file: str) -> str:
+    try:
+        with open(file, "ab"):
+            return file
+    except OSError as error:
+        refuse(f"{option} {file}: {error.strerror}")
+
+
 def share(folder: str) -> str:
     if not os.path.isdir(folder):
         refuse(f"--share {folder}: no such folder")
@@ -148,7 +156,7 @@ class Parser:
                 refuse(f"--name '{value}': letters, digits, dot, dash and underscore only")
             request.name = value
         elif key == "json":
-            request.json = value
+            request.json = writable("--json", value)
         elif key == "timeout":
             request.timeout = number("--timeout", value, 1, 10**9, "not a number of seconds")
         elif key == "vlan":

@@ -38,6 +38,8 @@ def open_standard_files() -> None:
     while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
     os.close(fd)
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
 
 
 def make_folder(request: Request, places: Places) -> str:
@@ -95,6 +97,8 @@ def run_guests(request: Request, places: Places) -> int:
     qemu = os.environ.get("QEMU") or "qemu-system-x86_64"
     lab = Lab(request, places, qemu, find_parts(request, places, qemu))
     lab.run = make_folder(request, places)
+    # A reader of the output that goes does not end the run.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     run = Run(lab)
     run.verdict.conclude("lost", "rxe-vm did not come to its end")
     try:
@@ -136,6 +140,7 @@ def command(words: list[str]) -> int:
 
 def main() -> None:
     open_standard_files()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
