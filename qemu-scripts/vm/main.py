@@ -11,7 +11,7 @@ from vm import verdict
 from vm.attach import attach
 from vm.command_line import MODES, Request, parse, usage
 from vm.event_loop import Run
-from vm.messages import Refusal, note, refuse, say, show
+from vm.messages import Refusal, note, printable, refuse, say, show
 from vm.parts import check_machine, find_parts
 from vm.places import Places, find_places, make_run_folder, version
 from vm.qemu import Lab
@@ -147,7 +147,7 @@ def main() -> None:
     try:
         status = command(sys.argv[1:])
     except Refusal as refusal:
-        say(f"rxe-vm: error: {refusal}")
+        say(f"rxe-vm: error: {printable(str(refusal), 4000)}")
         status = 2
     except Interrupted as interrupted:
         signal.signal(interrupted.number, signal.SIG_DFL)

@@ -3,6 +3,7 @@
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -61,9 +62,14 @@ def last_words(machine: Machine) -> str:
     path = machine.lab.path(machine.name)
     words = [line for line in lines_of(f"{path}.qemu.log") if "warning:" not in line][-3:]
     words = words or [line for line in lines_of(f"{path}.qemu.resets") if "Triple fault" in line]
-    if not words and machine.process.returncode == -7:
+    status = machine.process.returncode
+    if status == -signal.SIGBUS:
         words = [f"the file system of {machine.lab.run}, or of an NVDIMM, is full"]
-    return f": {printable('; '.join(words))}" if words else ""
+    elif not words and status < 0:
+        words = [f"QEMU was killed by signal {-status}"]
+    elif not words:
+        words = [f"QEMU ended with status {status}"]
+    return f": {printable('; '.join(words))}"
 
 
 def why_not_up(boot: Boot) -> str:
