@@ -81,14 +81,15 @@ class Run:
         outputs = {one.to for one in self.followers if one.has_some()}
         for fd in outputs:
             self.poll.register(fd, select.POLLOUT)
-        ready = [fd for fd, _ in self.poll.poll(seconds * 1000)]
+        ready = [(fd, self.actions.get(fd)) for fd, _ in self.poll.poll(seconds * 1000)]
         for fd in outputs:
             self.poll.unregister(fd)
-        for fd in ready:
+        for fd, action in ready:
             if fd in outputs:
                 self.pass_on(fd)
-            elif fd in self.actions:
-                self.guarded(self.actions[fd])
+            # A machine that went may have had it, and one that came may have the number now.
+            elif action and self.actions.get(fd) is action:
+                self.guarded(action)
         if time.monotonic() >= self.next_tick:
             self.next_tick = time.monotonic() + TICK
             self.look_at_consoles()
@@ -112,6 +113,7 @@ class Run:
     def look_at_consoles(self) -> None:
         for boot in self.running_boots():
             self.guarded(boot.console.collect)
+            self.guarded(boot.check_resets)
 
     def waits_for(self) -> str:
         """In words; nothing while the commands run."""

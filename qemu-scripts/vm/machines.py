@@ -9,7 +9,7 @@ import time
 from vm.command_line import quote
 from vm.control import Port
 from vm.guests import Guest
-from vm.output import Channel, Log
+from vm.output import LIMIT, Channel, Cut, Log
 from vm.qemu import Command, Lab, environment
 
 
@@ -114,6 +114,12 @@ class Boot(Machine):
                 os.write(self._to_guest, f"{line}\n".encode())
         except BlockingIOError:
             pass  # it reads nothing
+
+    def check_resets(self) -> None:
+        """Beside the capture, the one file that QEMU writes without end, if CPUs are reset again and again."""
+        file = f"{self.name}.qemu.resets"
+        if os.path.exists(self.lab.path(file)) and os.path.getsize(self.lab.path(file)) > LIMIT:
+            raise Cut(f"{file} has more than {LIMIT >> 20} MiB")
 
     def note_memory(self, line: str) -> None:
         """What guest/registrations tells, for crash-states."""
