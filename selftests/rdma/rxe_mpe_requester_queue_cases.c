@@ -321,7 +321,7 @@ CASE(rnr, longer_than_the_timeout, "4 retry counters",
 }
 
 CASE(rnr, resets_retries, "4 retry counters",
-     "with one retry, what is sent may be lost once before each RNR NAK: that starts the count anew")
+     "with one retry, each SEND may be lost once before an RNR NAK, which starts the count anew")
 {
 	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
 	struct client *client = &self->client;
@@ -356,7 +356,7 @@ static void expect_rest_of_send(struct __test_metadata *_metadata, __u32 first, 
 }
 
 CASE(rnr, naks_reset_retries, "4 retry counters",
-     "with one retry, a SEND of which a NAK acknowledges one more packet each time comes to its end")
+     "with one retry, a SEND of which each NAK acknowledges one more packet comes to its end")
 {
 	struct rxe_qp_config config = with_timeout(LONG_TIMEOUT, 1);
 	struct client *client = &self->client;
