@@ -96,7 +96,7 @@ def attach(places: Places, words: list[str]) -> None:
         with open(f"{path}.control.in", "w", encoding="ascii") as control:
             note(f"a shell in '{boot.partition('.')[0]}'; it ends by exit, or with the guest's command")
             control.write(f"shell {terminal_size()}\n")
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed before counts
         pass_on(path, end)
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)

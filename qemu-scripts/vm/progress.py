@@ -6,6 +6,7 @@ import time
 from vm.messages import has_terminal, note, show
 
 LONG = 20  # seconds, until a log tells
+FOR_EVER = 100000  # with a terminal there is no deadline
 
 
 class Progress:
@@ -20,7 +21,8 @@ class Progress:
         if what != self._what:
             self._what, self._since, self._noted = what, now, False
         waited, allowed = int(now - self._since), round(deadline - self._since)
-        text = f"{what}: {waited} of {allowed} s" if what else ""
+        limit = f"of {allowed} " if allowed < FOR_EVER else ""
+        text = f"{what}: {waited} {limit}s" if what else ""
         show(text)
         if what and waited >= self._long and not self._noted and not has_terminal():
             self._noted = True
