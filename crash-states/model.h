@@ -6,6 +6,9 @@
  * did.  A state of a cut says for each word which of its values is left.  Between two answers that say which flushes have
  * been executed, or fences of the CPU, a later cut allows all that an earlier one does.  So the cuts before each such
  * answer and fence, and the last, have all states.
+ *
+ * permits() in model.c decides whether a word may hold a value, and so whether its newest one may be lost; execute() there
+ * raises what a flush guarantees.  Which flush covers a store: cover_stretch() in history.c.
  */
 #ifndef MODEL_H
 #define MODEL_H

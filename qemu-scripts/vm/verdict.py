@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The result of the run: pass, fail, skip, lost or splat, and why."""
+"""The result of the run: pass, fail, skip, lost or splat, and why.
+
+The event loop concludes it from what guests report; conclude() in main.py judges then what they left.
+"""
 
 import os
 import re
