@@ -14,7 +14,7 @@ from vm.guests import MAX_GUESTS
 from vm.messages import printable
 
 LONGEST_LINE = 4000
-MOST_MESSAGES = 10000  # of one boot, without what it says of memory
+MOST_MESSAGES = 1000  # of one boot, without what it says of memory
 
 _NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"
 _MEMORY = "link|device|region|piece|window|sent|unknown"
