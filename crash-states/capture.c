@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "../selftests/rdma/rxe_mpe_crc32.h"
-#include "../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_crc32.h"
+#include "../selftests/rdma/rxe_roce.h"
 #include "capture.h"
 #include "told.h"
 

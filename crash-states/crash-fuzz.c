@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "../selftests/verbs/prng.h"
-#include "../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_roce.h"
 #include "util.h"
 
 #define IP		14	/* after Ethernet */

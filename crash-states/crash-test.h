@@ -16,7 +16,7 @@
 
 #include <kselftest_harness.h>
 
-#include "../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_roce.h"
 #include "checker.h"
 #include "explain.h"
 #include "group.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_roce.h"
 #include "hints.h"
 #include "model.h"
 

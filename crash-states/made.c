@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../selftests/rdma/rxe_mpe_crc32.h"
-#include "../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_crc32.h"
+#include "../selftests/rdma/rxe_roce.h"
 #include "made.h"
 #include "told.h"
 #include "util.h"

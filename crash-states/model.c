@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_roce.h"
 #include "model.h"
 
 #define FEW_STATES	1024	/* so many are made one by one */

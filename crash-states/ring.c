@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../selftests/rdma/rxe_mpe_roce.h"
+#include "../selftests/rdma/rxe_roce.h"
 #include "made.h"
 #include "ring.h"
 

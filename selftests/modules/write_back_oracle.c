@@ -56,7 +56,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_user_rxe.h>
 
-#include "rxe_mpe_roce.h"
+#include "rxe_roce.h"
 
 #define MAX_DRAINS	16
 /* What a CPU may have in flight: more than the packets that the driver handles in one go. */

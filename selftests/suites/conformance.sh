@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The cases of rxe_mpe_conformance (see there) in a guest.  A case that takes the guest down has failed, and a new
+# The cases of rxe_conformance (see there) in a guest.  A case that takes the guest down has failed, and a new
 # guest runs those after it.
 #
 #	--kernel IMAGE	another kernel; one without the verbs is skipped
 #	--legacy-icrc, --flushes-refused, --ipv6, --vlan ID, --mtu BYTES
-#			as for rxe_mpe_conformance; the first is given where the driver of $BASE needs it
+#			as for rxe_conformance; the first is given where the driver of $BASE needs it
 
 set -euo pipefail
 
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-program=$root/build/selftests/rxe_mpe_conformance
+program=$root/build/selftests/rxe_conformance
 
 smoke_cases=('verb.*.answered' 'verb.*.duplicate*' 'pmem.*' 'feth.plt_0.*' 'length.both_*'
 	'posted.*' 'depth.of_2.*' 'bad_response.plain_ack.*')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory regions of dma-bufs: the cases of verbs/dma-buf-cases.c, and some of rxe_mpe_conformance.  The memory is that
+# Memory regions of dma-bufs: the cases of verbs/dma-buf-cases.c, and some of rxe_conformance.  The memory is that
 # of an NVMe device.
 #
 # With LONG=1 there are two more exporters, random packets and WQEs (fuzz.c), and a device that goes away 100 times

@@ -52,7 +52,7 @@ run_in_guest() {
 # expect_line LINE
 expect_line() { grep -q -e "$1" "$work/said" || fail "not said: $1"; }
 
-built=linux/tools/testing/selftests/rdma/rxe_mpe_conformance
+built=linux/tools/testing/selftests/rdma/rxe_conformance
 # cases_of PROGRAM
 cases_of() { "$1" --list | cut -f 1 | sort; }
 
@@ -61,7 +61,7 @@ it_runs_with_our_rdma_core() {
 	set_make "-I$rdma_core/include" "-L$rdma_core/lib -libverbs"
 	"${make[@]}"
 	run_in_guest
-	expect_line '^ok [0-9]* selftests: rdma: rxe_mpe_conformance.sh$'
+	expect_line '^ok [0-9]* selftests: rdma: rxe_conformance.sh$'
 	expect_line '^# ok 2 feth.plt_0.refused_of_nothing'
 }
 
@@ -69,7 +69,7 @@ it_builds_with_a_stock_rdma_core() {
 	make_tree_for_stock
 	"${make[@]}"
 	cases_of "$work/$built" >"$work/stock"
-	cases_of "$root/build/selftests/rxe_mpe_conformance" | diff - "$work/stock"
+	cases_of "$root/build/selftests/rxe_conformance" | diff - "$work/stock"
 }
 
 # As of rdma-core 44: no FLUSH at all.
@@ -85,7 +85,7 @@ without_flush_the_responder_is_tested() {
 	grep '^posted\.' "$work/cases" && fail "the requester is tested"
 	run_in_guest
 	expect_line '^# ok 3 .*SKIP requester: built with a libibverbs without ibv_wr_flush()'
-	expect_line '^ok [0-9]* selftests: rdma: rxe_mpe_conformance.sh$'
+	expect_line '^ok [0-9]* selftests: rdma: rxe_conformance.sh$'
 }
 
 without_libibverbs_it_skips() {
@@ -95,8 +95,8 @@ without_libibverbs_it_skips() {
 	grep -q 'no libibverbs: .* will skip; install' "$work/warning" || fail "make does not say so: $(<"$work/warning")"
 	[[ ! -e $work/$built ]] || fail "it was built"
 	run_in_guest
-	expect_line '1..0 # SKIP rxe_mpe_conformance was not built: install'
-	expect_line '^ok [0-9]* selftests: rdma: rxe_mpe_conformance.sh # SKIP'
+	expect_line '1..0 # SKIP rxe_conformance was not built: install'
+	expect_line '^ok [0-9]* selftests: rdma: rxe_conformance.sh # SKIP'
 }
 
 # As linux 7.3 has it, in short.
@@ -117,7 +117,7 @@ a_folder_that_is_there_keeps_what_it_has() {
 	"$root/scripts/place-selftests" "$work/linux"
 	grep -cx 'TARGETS += rdma' "$to/Makefile" | grep -qx 1 || fail "it is not once in TARGETS"
 	make -s -C "$to/rdma" OUTPUT="$to/rdma" COLLECTION=rdma emit_tests >"$work/tests"
-	printf 'rdma:%s\n' rxe_a.sh rxe_b.sh rxe_mpe_conformance.sh | diff - "$work/tests"
+	printf 'rdma:%s\n' rxe_a.sh rxe_b.sh rxe_conformance.sh | diff - "$work/tests"
 	sort -u "$to/rdma/config" | diff - <(sed -n 's/=.*//; /^CONFIG/p' "$here/../rdma/config" | sort -u - <(echo CONFIG_TUN))
 	[[ $(grep -c VETH "$to/rdma/config") == 1 ]] || fail "VETH is there twice"
 	"$root/scripts/place-selftests" "$work/linux" 2>"$work/again" && fail "it goes twice"
@@ -147,13 +147,13 @@ they_run_with_virtme_ng() {
 	set_make "-I$rdma_core/include" "-L$rdma_core/lib -libverbs"
 	"${make[@]}"
 	echo "exec env LD_LIBRARY_PATH=$rdma_core/lib KSELFTEST_RXE_MPE_CONFORMANCE_SH_ARGS='$few'" \
-		"${make[*]@Q} TEST_PROGS=rxe_mpe_conformance.sh run_tests" >"$work/command"
+		"${make[*]@Q} TEST_PROGS=rxe_conformance.sh run_tests" >"$work/command"
 	script -qec "vng ${options[*]} -- sh $work/command" "$work/typescript" </dev/null >"$work/said" 2>&1 ||
 		fail "$(<"$work/said")"
 	tr -d '\r' <"$work/typescript" >"$work/said"
 	cat "$work/said"
 	expect_line '^# ok 2 feth.plt_0.refused_of_nothing'
-	expect_line '^ok [0-9]* selftests: rdma: rxe_mpe_conformance.sh$'
+	expect_line '^ok [0-9]* selftests: rdma: rxe_conformance.sh$'
 }
 
 cases=(

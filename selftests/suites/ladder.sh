@@ -119,7 +119,7 @@ the_patch_for_wireshark_agrees_on_a_conformance_run() {
 	"$root/qemu-scripts/rxe-vm" run --name ladder --timeout 3000 --pmem 64M --share "$work" -- sh -c "
 		dumpcap -q -P -i any -f 'udp port 4791' -w $work/conformance.pcap &
 		until [ -s $work/conformance.pcap ]; do sleep 0.1; done
-		rxe_mpe_conformance >/dev/null
+		rxe_conformance >/dev/null
 		sleep 1
 		kill \$!
 		wait \$! || true" || fail "no capture"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory regions of dma-bufs: which are refused, what outlives what, and what becomes of them when the exporter moves
- * the memory or takes it away.  That they serve as other regions do, the cases of rxe_mpe_conformance prove, which are
+ * the memory or takes it away.  That they serve as other regions do, the cases of rxe_conformance prove, which are
  * in the same program.
  */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "bar_dmabuf.h"
 #include "change-access.h"
 #include "dma-buf-memory.h"
-#include "rxe_mpe_responder.h"
+#include "rxe_responder.h"
 
 #define RIGHTS	(ACCESS_DRAM & ~IBV_ACCESS_MW_BIND)
 

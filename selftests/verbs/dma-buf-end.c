@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Puts memory of a dma-buf in the place of a case's own, and registers it as such.  So what rxe_mpe_conformance and
+ * Puts memory of a dma-buf in the place of a case's own, and registers it as such.  So what rxe_conformance and
  * fuzz prove of memory of a program they prove of that, too.  The linker puts these functions in the place of those
  * without __wrap_ (ld's --wrap).
  */
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "dma-buf-memory.h"
-#include "rxe_mpe_end.h"
+#include "rxe_end.h"
 
 /* A dma-buf MR can't have these; that of a case which needs them is no matter here. */
 #define NEVER	(IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND)

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "dma-buf-memory.h"
-#include "rxe_mpe_end.h"
-#include "rxe_mpe_peer.h"
+#include "rxe_end.h"
+#include "rxe_peer.h"
 
 #define DRIVER	"/sys/bus/pci/drivers/nvme/"
 #define RIGHTS	(ACCESS_DRAM & ~IBV_ACCESS_MW_BIND)

@@ -2,8 +2,8 @@
 /*
  * Random packets and random WQEs for rxe, made of valid ones.
  *
- *	fuzz packets COUNT SEED		what the raw peer (rxe_mpe_peer.h) sends: requests and answers
- *	fuzz wqes COUNT SEED		what is in the send ring (rxe_mpe_send_ring.h) of a QP
+ *	fuzz packets COUNT SEED		what the raw peer (rxe_peer.h) sends: requests and answers
+ *	fuzz wqes COUNT SEED		what is in the send ring (rxe_send_ring.h) of a QP
  *	fuzz ... COUNT SEED on-demand	the same, with a region that the driver pages on demand, and whose
  *					pages are taken away from it now and then; status 4 without such
  *
@@ -26,10 +26,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "rxe_mpe_peer.h"
+#include "rxe_peer.h"
 #include "prng.h"
-#include "rxe_mpe_end.h"
-#include "rxe_mpe_send_ring.h"
+#include "rxe_end.h"
+#include "rxe_send_ring.h"
 
 /* What is outside the region; nothing else writes so many of it in a row. */
 #define CANARY		0xc3
@@ -577,7 +577,7 @@ static void open_end(void)
 {
 	cpu_set_t cpus;
 
-	/* As in rxe_mpe_conformance: in order, and fast. */
+	/* As in rxe_conformance: in order, and fast. */
 	CPU_ZERO(&cpus);
 	CPU_SET(0, &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus))

@@ -11,9 +11,9 @@
  *	hostile-qps [--milliseconds N] [PATTERN...]
  *
  *	--milliseconds	how long each case goes on, at least; 500 without it
- *	PATTERN		only cases whose names match, as in rxe_mpe_conformance
+ *	PATTERN		only cases whose names match, as in rxe_conformance
  *
- * Root makes the link, as in rxe_mpe_conformance; then each case goes on as nobody.
+ * Root makes the link, as in rxe_conformance; then each case goes on as nobody.
  */
 #include <err.h>
 #include <getopt.h>
@@ -21,7 +21,7 @@
 #include <sched.h>
 
 #include "hostile-qps.h"
-#include "rxe_mpe_case_runner.h"
+#include "rxe_case_runner.h"
 
 #define NOBODY		65534
 

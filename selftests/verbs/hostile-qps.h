@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "rxe_mpe_responder.h"
+#include "rxe_responder.h"
 
 #define PATIENCE	1800	/* seconds: enough for an emulated debug kernel */
 #define MOST_ROUNDS	5000

@@ -7,12 +7,12 @@
  *
  *	hostile-wqes [OPTION...] [PATTERN...]	run the cases that match, as KTAP
  *
- *	--legacy-icrc	as for rxe_mpe_conformance
+ *	--legacy-icrc	as for rxe_conformance
  *	--flushes-refused	the same
  *	--on-demand	the data is in a region that is paged on demand
  *	--races N	N tries of each race between the kernel and a thread
  *
- * Needs root, as rxe_mpe_conformance does, and makes the same link.
+ * Needs root, as rxe_conformance does, and makes the same link.
  */
 #include <err.h>
 #include <errno.h>
@@ -21,9 +21,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "rxe_mpe_case_runner.h"
-#include "rxe_mpe_requester.h"
-#include "rxe_mpe_send_ring.h"
+#include "rxe_case_runner.h"
+#include "rxe_requester.h"
+#include "rxe_send_ring.h"
 
 #define FORGED_POINTER	0xffff888000001000ull
 #define INLINE_BYTES	64	/* what rxe_make_qp() asks for */

@@ -2,7 +2,7 @@
 /*
  * Recompute the ICRC of RoCEv2 packets outside the kernel.
  *
- *	icrc vectors FILE	are the ICRCs of these known packets what rxe_mpe_roce.c computes?
+ *	icrc vectors FILE	are the ICRCs of these known packets what rxe_roce.c computes?
  *	icrc pcap FILE		one line per RoCEv2 packet of a capture: opcode, PSN, and its ICRC:
  *				"conforming", "legacy" (as Linux 6.2 to 7.3 sends FLUSH), "wrong"
  *
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rxe_mpe_roce.h"
+#include "rxe_roce.h"
 
 #define MAX_PACKET	65536
 #define LEGACY		"# legacy ICRC: "

@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "rxe_mpe_case_runner.h"
-#include "rxe_mpe_send_ring.h"
+#include "rxe_case_runner.h"
+#include "rxe_send_ring.h"
 
 #define PATIENCE	600	/* seconds: enough for an emulated debug kernel */
 #define COME_MS		10000	/* for a task to come to where it is held */
