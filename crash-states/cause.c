@@ -323,7 +323,7 @@ static bool is_written_back(const struct cause *c) { return c->near; }
 static bool is_covered(const struct cause *c) { return c->flush; }
 
 /*
- * What is in braces is filled in by fill_in().  Of the sentences of a kind, the first one that applies is printed; `name` is for
+ * What is in braces is filled in by fill_in().  The first sentence of a kind that applies is printed; `name` is for
  * other programs.
  */
 static const struct {
