@@ -44,7 +44,7 @@ make_tree_for_stock() {
 run_in_guest() {
 	local status=0
 	"$root/qemu-scripts/rxe-vm" run --name kselftest --timeout 900 "$@" -- bash -c 'rdma link delete rxe0 && exec "$@"' - \
-		env KSELFTEST_RXE_MPE_CONFORMANCE_SH_ARGS="$few" "${make[@]}" run_tests >"$work/said" 2>&1 || status=$?
+		env KSELFTEST_RXE_CONFORMANCE_SH_ARGS="$few" "${make[@]}" run_tests >"$work/said" 2>&1 || status=$?
 	cat "$work/said"
 	((!status)) || fail "it ends with status $status"
 }
@@ -146,7 +146,7 @@ they_run_with_virtme_ng() {
 	make_tree
 	set_make "-I$rdma_core/include" "-L$rdma_core/lib -libverbs"
 	"${make[@]}"
-	echo "exec env LD_LIBRARY_PATH=$rdma_core/lib KSELFTEST_RXE_MPE_CONFORMANCE_SH_ARGS='$few'" \
+	echo "exec env LD_LIBRARY_PATH=$rdma_core/lib KSELFTEST_RXE_CONFORMANCE_SH_ARGS='$few'" \
 		"${make[*]@Q} TEST_PROGS=rxe_conformance.sh run_tests" >"$work/command"
 	script -qec "vng ${options[*]} -- sh $work/command" "$work/typescript" </dev/null >"$work/said" 2>&1 ||
 		fail "$(<"$work/said")"
