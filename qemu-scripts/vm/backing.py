@@ -11,19 +11,16 @@ from dataclasses import dataclass
 from vm.messages import refuse
 
 
+def byte_count(size: str, units: str = "KMG", example: str = "64K or 1M") -> int:
+    match = re.fullmatch(f"([1-9][0-9]{{0,8}})([{units}])", size, re.ASCII)
+    if not match:
+        refuse(f"'{size}' is not a size: say for example {example}")
+    return int(match[1]) << {"K": 10, "M": 20, "G": 30}[match[2]]
+
+
 def megabytes(size: str) -> int:
     """256M, 4G: 256, 4096"""
-    match = re.fullmatch("([1-9][0-9]{0,8})([MG])", size, re.ASCII)
-    if not match:
-        refuse(f"'{size}' is not a size: say for example 256M or 4G")
-    return int(match[1]) * (1024 if match[2] == "G" else 1)
-
-
-def byte_count(option: str, size: str) -> int:
-    match = re.fullmatch("([1-9][0-9]{0,8})([KMG])", size, re.ASCII)
-    if not match:
-        refuse(f"{option} {size}: not a size: say for example 64K or 1M")
-    return int(match[1]) << {"K": 10, "M": 20, "G": 30}[match[2]]
+    return byte_count(size, "MG", "256M or 4G") >> 20
 
 
 @dataclass(frozen=True)

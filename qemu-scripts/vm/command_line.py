@@ -13,7 +13,7 @@ from typing import NoReturn, TextIO
 from vm import backing
 from vm.guests import MAX_GUESTS, Guest
 from vm.messages import note, refuse
-from vm.places import Places, to_build
+from vm.places import Places
 
 MODES = ("run", "shell", "pair", "group")
 
@@ -45,16 +45,19 @@ class Request:
         return [guest for guest in self.guests if guest.side == "client"]
 
 
-def number(option: str, value: str, least: int, most: int, what: str) -> int:
-    if re.fullmatch("[1-9][0-9]{0,8}", value, re.ASCII) and least <= int(value) <= most:
-        return int(value)
-    refuse(f"{option} {value}: {what}")
+def number(option: str, least: int, most: int, what: str) -> Callable[[str], int]:
+    def check(value: str) -> int:
+        if re.fullmatch("[1-9][0-9]{0,8}", value, re.ASCII) and least <= int(value) <= most:
+            return int(value)
+        refuse(f"{option} {value}: {what}")
+
+    return check
 
 
-def matching(option: str, pattern: str, example: str) -> Callable[[str], str]:
+def matching(option: str, pattern: str, what: str) -> Callable[[str], str]:
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value, re.ASCII):
-            refuse(f"{option} {value}: {example}")
+            refuse(f"{option} {value}: {what}")
         return value
 
     return check
@@ -73,12 +76,12 @@ def rdma_core(folder: str) -> str:
     return folder
 
 
-def writable(option: str, file: str) -> str:
+def writable(file: str) -> str:
     try:
         with open(file, "ab"):
             return file
     except OSError as error:
-        refuse(f"{option} {file}: {error.strerror}")
+        refuse(f"--json {file}: {error.strerror}")
 
 
 def share(folder: str) -> str:
@@ -87,7 +90,23 @@ def share(folder: str) -> str:
     return folder
 
 
-# Of a guest: each checks its value.
+# Options without a value: what they set in the request.
+FLAGS: dict[str, tuple[str, object]] = {
+    "ipv6": ("ipv6", True),
+    "record-cpu": ("record_cpu", True),
+    "no-capture": ("capture", False),
+    "stop-server": ("server_end", "stop"),
+    "kill-server": ("server_end", "kill"),
+}
+# Options of the run: each checks its value.
+RUN_OPTIONS: dict[str, Callable[[str], object]] = {
+    "name": matching("--name", "[A-Za-z0-9._-]+", "letters, digits, dot, dash and underscore only"),
+    "json": writable,
+    "timeout": number("--timeout", 1, 10**9, "not a number of seconds"),
+    "vlan": number("--vlan", 1, 4094, "a VLAN has a number from 1 to 4094"),
+    "mtu": number("--mtu", 576, 65000, "a network card takes 576 to 65000 bytes"),
+}
+# Those of a guest.
 GUEST_OPTIONS: dict[str, Callable[[str], object]] = {
     "kernel": str,
     "append": lambda value: [value],
@@ -98,7 +117,7 @@ GUEST_OPTIONS: dict[str, Callable[[str], object]] = {
     "mem": backing.megabytes,
     "cpus": matching("--cpus", "[1-9][0-9]*", "not a number of CPUs"),
     "pmem": lambda value: [backing.pmem(value)],
-    "pmem-malloc": lambda value: backing.byte_count("--pmem-malloc", value),
+    "pmem-malloc": backing.byte_count,
     "nvme": backing.megabytes,
     "cmb": backing.cmb,
     "pmr": backing.pmr,
@@ -110,9 +129,9 @@ GUEST_OPTIONS: dict[str, Callable[[str], object]] = {
 class Parser:
     request: Request
     words: list[str]
-    server_commands: list[str] = field(default_factory=list)
-    client_commands: list[str] = field(default_factory=list)
-    # As they were given: whose, option, value.
+    servers: list[str] = field(default_factory=list)  # their commands
+    clients: list[str] = field(default_factory=list)
+    # Options of guests as they were given: whose, option, value.
     given: list[tuple[str, str, object]] = field(default_factory=list)
 
     def parse(self) -> None:
@@ -121,61 +140,34 @@ class Parser:
             key = word.removeprefix("--")
             if not key:
                 return
-            if self.flag(word, key):
-                continue
-            if not self.words:
+            if key == "help":
+                usage(sys.stdout, 0)
+            if key in FLAGS:
+                setattr(self.request, *FLAGS[key])
+            elif key.startswith("kill-server="):
+                self.lose_at_kill(key)
+            elif not self.words:
                 refuse(f"{word} wants a value, or is no option (rxe-vm --help)")
-            value = self.words.pop(0)
-            if not self.option_of_run(key, value):
-                self.option_of_guests(word, key, value)
+            elif key in RUN_OPTIONS:
+                setattr(self.request, key, RUN_OPTIONS[key](self.words.pop(0)))
+            else:
+                self.option_of_guests(key, self.words.pop(0))
 
-    def flag(self, word: str, key: str) -> bool:
-        request = self.request
-        if key == "help":
-            usage(sys.stdout, 0)
-        elif key in ("ipv6", "record-cpu"):
-            setattr(request, key.replace("-", "_"), True)
-        elif key == "no-capture":
-            request.capture = False
-        elif key in ("stop-server", "kill-server"):
-            request.server_end = key.removesuffix("-server")
-        elif key.startswith("kill-server="):
-            match = re.fullmatch("kill-server=lose(:([0-9]{1,18}))?", key, re.ASCII)
-            if not match:
-                refuse(f"{word}: say --kill-server=lose or --kill-server=lose:SEED")
-            request.server_end = "kill"
-            request.lose = int(match[2]) if match[2] else random.getrandbits(30)
-        else:
-            return False
-        return True
+    def lose_at_kill(self, key: str) -> None:
+        match = re.fullmatch("kill-server=lose(:([0-9]{1,18}))?", key, re.ASCII)
+        if not match:
+            refuse(f"--{key}: say --kill-server=lose or --kill-server=lose:SEED")
+        self.request.server_end = "kill"
+        self.request.lose = int(match[2]) if match[2] else random.getrandbits(30)
 
-    def option_of_run(self, key: str, value: str) -> bool:
-        request = self.request
-        if key == "name":
-            if not re.fullmatch("[A-Za-z0-9._-]+", value, re.ASCII):
-                refuse(f"--name '{value}': letters, digits, dot, dash and underscore only")
-            request.name = value
-        elif key == "json":
-            request.json = writable("--json", value)
-        elif key == "timeout":
-            request.timeout = number("--timeout", value, 1, 10**9, "not a number of seconds")
-        elif key == "vlan":
-            request.vlan = number("--vlan", value, 1, 4094, "a VLAN has a number from 1 to 4094")
-        elif key == "mtu":
-            why = "a network card takes 576 to 65000 bytes"
-            request.mtu = number("--mtu", value, 576, 65000, why)
-        else:
-            return False
-        return True
-
-    def option_of_guests(self, word: str, key: str, value: str) -> None:
+    def option_of_guests(self, key: str, value: str) -> None:
         match = re.fullmatch("((server|client)[1-9]?)(-(.*))?", key, re.ASCII | re.DOTALL)
         if match and self.request.mode not in ("pair", "group"):
-            refuse(f"{word}: only rxe-vm pair and group have servers and clients")
+            refuse(f"--{key}: only rxe-vm pair and group have servers and clients")
         if key == "server":
-            self.server_commands.append(value)
+            self.servers.append(value)
         elif key == "client":
-            self.client_commands.append(value)
+            self.clients.append(value)
         else:
             whose, key = (match[1], match[4] or match[1]) if match else ("all", key)
             check = GUEST_OPTIONS.get(key)
@@ -183,47 +175,42 @@ class Parser:
                 refuse(f"unknown option --{key} (rxe-vm --help)")
             self.given.append((whose, key, check(value)))
 
-    def add_guests(self, side: str, names: list[str], commands: list[str]) -> None:
+    def add_guest(self, name: str, side: str, nth: int, command: str) -> None:
         guests = self.request.guests
-        for nth, (name, command) in enumerate(zip(names, commands), 1):
-            guests.append(Guest(name, side, len(guests) + 1, nth, command))
+        guests.append(Guest(name, side, len(guests) + 1, nth, command))
 
     def name_guests(self) -> None:
-        mode, servers, clients = self.request.mode, self.server_commands, self.client_commands
+        mode, total = self.request.mode, len(self.servers) + len(self.clients)
         if mode in ("run", "shell"):
             self.name_single_guest()
             return
         if self.words:
             refuse(
-                f"'{self.words[0]}': the commands of a {mode} are given by --server and --client," " as one string each"
+                f"'{self.words[0]}': the commands of a {mode} are given by --server and --client, as one string each"
             )
-        if mode == "pair" and not servers:
+        if mode == "pair" and not self.servers:
             refuse("no command given: --server COMMAND")
-        if not clients:
+        if not self.clients:
             refuse("no command given: --client COMMAND")
-        total = len(servers) + len(clients)
-        if mode == "pair":
-            if total != 2:
-                refuse("a pair has one --server and one --client: for more say rxe-vm group")
-            self.add_guests("server", ["server"], servers)
-            self.add_guests("client", ["client"], clients)
-            return
+        if mode == "pair" and total != 2:
+            refuse("a pair has one --server and one --client: for more say rxe-vm group")
         if total > MAX_GUESTS:
             refuse(f"a group has up to {MAX_GUESTS} guests, not {total}")
-        for side, commands in ("server", servers), ("client", clients):
-            self.add_guests(side, [f"{side}{n + 1}" for n in range(total)], commands)
+        for side, commands in ("server", self.servers), ("client", self.clients):
+            for nth, command in enumerate(commands, 1):
+                self.add_guest(side if mode == "pair" else f"{side}{nth}", side, nth, command)
 
     def name_single_guest(self) -> None:
         if self.request.mode == "run":
             if not self.words:
                 refuse("no command given: rxe-vm run -- COMMAND [ARG...]")
-            self.add_guests("guest", ["guest"], [quote(self.words)])
+            self.add_guest("guest", "guest", 1, quote(self.words))
             return
         if self.words:
             refuse(f"'{self.words[0]}': rxe-vm shell takes no command")
         if not os.isatty(0):
             refuse("rxe-vm shell wants a terminal")
-        self.add_guests("guest", ["guest"], ["exec bash -i"])
+        self.add_guest("guest", "guest", 1, "exec bash -i")
         self.take_terminal(self.request.guests[0])
 
     def take_terminal(self, guest: Guest) -> None:
@@ -282,8 +269,7 @@ def check_pmem(request: Request, places: Places) -> None:
                 owner[file] = guest
     if request.lose is None:
         return
-    if not os.access(places.crash_states, os.X_OK):
-        refuse(f"there is no {places.crash_states}: {to_build('selftests')}")
+    places.require_tool("crash-states")
     for guest in request.servers:
         first = guest.options.pmem[:1]
         if request.mode != "group" and not (first and first[0].file):
@@ -301,8 +287,7 @@ def check_record_cpu(request: Request, places: Places) -> None:
         refuse("--record-cpu wants an NVDIMM: --server-pmem SIZE")
     if not request.capture:
         refuse("--record-cpu wants the capture, which gives the time: leave out --no-capture")
-    if not os.path.exists(places.cpu_recorder):
-        refuse(f"there is no {places.cpu_recorder}: {to_build('selftests')}")
+    places.require_tool("record-cpu.so")
 
 
 def check_request(request: Request, places: Places) -> None:
@@ -312,10 +297,10 @@ def check_request(request: Request, places: Places) -> None:
         refuse("--kill-server=lose looks at the capture: leave out --no-capture")
     check_pmem(request, places)
     for guest in request.guests:
-        if guest.options.pmem_malloc and not guest.options.pmem:
-            refuse(f"--pmem-malloc: {guest.name} has no NVDIMM: say --pmem SIZE, too")
-        if guest.options.pmem_malloc and not os.path.exists(places.pmem_malloc):
-            refuse(f"there is no {places.pmem_malloc}: {to_build('selftests')}")
+        if guest.options.pmem_malloc:
+            if not guest.options.pmem:
+                refuse(f"--pmem-malloc: {guest.name} has no NVDIMM: say --pmem SIZE, too")
+            places.require_tool("pmem-malloc.so")
         if (guest.options.cmb or guest.options.pmr) and not guest.options.nvme:
             refuse(f"--cmb, --pmr: {guest.name} has no NVMe device: say --nvme SIZE, too")
     check_record_cpu(request, places)

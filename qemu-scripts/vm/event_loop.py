@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from vm.control import Message
 from vm.guests import KILLED, Guest
-from vm.machines import Boot, Machine, command_for
+from vm.machines import Boot, Machine
 from vm.messages import printable
 from vm.progress import Progress
 from vm.output import Cut, Follower, read_some
@@ -100,8 +100,7 @@ class Run:
         try:
             action()
         except Cut as cut:
-            self.verdict.conclude("lost", str(cut))
-            self.kill_guests()
+            self.end("lost", str(cut))
 
     def pass_on(self, fd: int) -> None:
         """To one of our outputs, from one of those that have something for it; then it is another's turn."""
@@ -155,10 +154,9 @@ class Run:
         boot = Boot(self.lab, guest)
         self.boots[guest] = boot
         self.all_boots.append(boot)
-        words = command_for(boot)
         if self.request.mode == "group" and guest.side == "server":
             keep_pmem(boot, ".boot")
-        boot.boot(words)
+        boot.boot()
         for server in self.request.servers if guest.side == "client" else []:
             if server.told:
                 boot.tell(f"told {server.nth} {server.told}")
@@ -176,11 +174,16 @@ class Run:
             prefix = f"{guest.name}: "
         if guest.side == "server":
             to = 2
-        self.followers.append(Follower(boot.stdout.log, to, prefix))
-        self.followers.append(Follower(boot.stderr.log, 2, prefix))
+        self.followers.append(Follower(boot.stdout, to, prefix))
+        self.followers.append(Follower(boot.stderr, 2, prefix))
 
     def running_boots(self) -> list[Boot]:
         return [boot for boot in self.all_boots if boot.running]
+
+    def end(self, word: str, why: str) -> None:
+        """There is a verdict, so nobody needs the guests any more."""
+        self.verdict.conclude(word, why)
+        self.kill_guests()
 
     def kill_guests(self) -> None:
         self.up = True  # no more come
@@ -209,17 +212,16 @@ class Run:
         if isinstance(machine, Boot):
             boot = machine
             self.guarded(lambda: self.hear(boot))
-        for channel in machine.channels():
-            self.guarded(lambda: drain(channel.collect))
-        for pipe in machine.pipes():
+        for log in machine.logs:
+            self.guarded(log.drain)
+        for pipe in [*machine.ways, *(log.pipe for log in machine.logs)]:
             if self.actions.pop(pipe, None):
                 self.poll.unregister(pipe)
         machine.gone()
         if isinstance(machine, Boot):
             self.boot_gone(machine)
         elif not machine.killed:
-            self.verdict.conclude("lost", f"the network of the group ended{last_words(machine)}")
-            self.kill_guests()
+            self.end("lost", f"the network of the group ended{last_words(machine)}")
 
     def boot_gone(self, boot: Boot) -> None:
         guest = boot.guest
@@ -232,11 +234,9 @@ class Run:
         if not boot.started and guest.ended is None:
             boot.never_up = why_not_up(boot)
         if boot.never_up:
-            self.verdict.conclude("fail", f"{guest.name}: {boot.never_up}")
-            self.kill_guests()
+            self.end("fail", f"{guest.name}: {boot.never_up}")
         elif guest.ended is None:
-            self.verdict.conclude("lost", f"the guest '{guest.name}' died{last_words(boot)}")
-            self.kill_guests()
+            self.end("lost", f"the guest '{guest.name}' died{last_words(boot)}")
         elif guest.asked_by and not self.verdict.word:
             self.boot_again(guest)
 
@@ -256,8 +256,8 @@ class Run:
         if boot.started:
             return False
         boot.started = time.monotonic()
-        drain(boot.console.collect)
-        learn_tsc(self.lab, boot.console.log.path)
+        boot.console.drain()
+        learn_tsc(self.lab, boot.console.path)
         return True
 
     def kernel_is_tainted(self, boot: Boot, message: Message) -> bool:
@@ -356,8 +356,7 @@ class Run:
 
     def guest_fails(self, boot: Boot, message: Message) -> bool:
         """The lab itself cannot go on there."""
-        self.verdict.conclude("fail", f"{boot.guest.name}: {printable(message.text)}")
-        self.kill_guests()
+        self.end("fail", f"{boot.guest.name}: {printable(message.text)}")
         return True
 
     def command_exits(self, boot: Boot, message: Message) -> bool:
@@ -456,8 +455,3 @@ class Run:
                 mode = entry.stat(follow_symlinks=False).st_mode
                 if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
                     os.unlink(entry.path)
-
-
-def drain(collect: Callable[[], bool]) -> None:
-    while collect():
-        pass

@@ -9,7 +9,7 @@ import time
 from vm.command_line import quote
 from vm.control import Port
 from vm.guests import Guest
-from vm.output import LIMIT, Channel, Cut, Log
+from vm.output import LIMIT, Cut, Log
 from vm.qemu import Command, Lab, environment
 
 
@@ -27,10 +27,11 @@ class Machine:
         self.running = False
         self.killed = False
         self.qmp = make_fifo(lab.path(f"{name}.qmp.out"))
-        self.pidfd = -1
         log, self._stderr = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(log, False)
-        self.log = Channel(log, Log(lab.path(f"{name}.qemu.log")))
+        self.log = Log(lab.path(f"{name}.qemu.log"), log)
+        # What QEMU writes, and the other ways to and from it.
+        self.logs, self.ways = [self.log], [self.qmp]
 
     def start(self, words: list[str], terminal: bool = False) -> None:
         script = self.lab.path(f"{self.name}.qemu")
@@ -48,6 +49,7 @@ class Machine:
         self.running = True
         os.close(self._stderr)
         self.pidfd = os.pidfd_open(self.process.pid)
+        self.ways.append(self.pidfd)
 
     def greets(self) -> bool:
         """The first thing that QMP says, when QEMU has opened everything."""
@@ -61,17 +63,13 @@ class Machine:
             self.killed = True
             self.process.kill()
 
-    def channels(self) -> list[Channel]:
-        return [self.log]
-
-    def pipes(self) -> list[int]:
-        return [self.qmp, self.log.pipe, self.pidfd]
-
     def gone(self) -> None:
         self.running = False
         self.process.wait()
-        for fd in self.pipes():
-            os.close(fd)
+        for log in self.logs:
+            log.close()
+        for way in self.ways:
+            os.close(way)
 
 
 class Boot(Machine):
@@ -81,6 +79,7 @@ class Boot(Machine):
         guest.boots += 1
         super().__init__(lab, guest.boot_name(guest.boots))
         self.guest = guest
+        self.words = Command(lab, guest, self.name).words
         self.started = 0.0  # when its command has begun
         self.booted = time.monotonic()
         self.never_up = ""  # why it did not come up, as far as its console tells
@@ -89,24 +88,25 @@ class Boot(Machine):
         self.memory: Log | None = None
         self._to_guest = make_fifo(lab.path(f"{self.name}.control.in"))
         self.control = make_fifo(lab.path(f"{self.name}.control.out"))
+        self.ways += [self._to_guest, self.control]
         for way in "in", "out":
             os.mkfifo(lab.path(f"{self.name}.shell.{way}"))
-        self.console = self._channel("console")
+        self.console, self.stdout, self.stderr = map(self._log, ("console", "stdout", "stderr"))
+        self.logs += [self.console, self.stdout, self.stderr]
         # It comes in single bytes, and is fetched at times only: see event_loop.
         try:
             fcntl.fcntl(self.console.pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
         except OSError:
             pass  # the user has many pipes
-        self.stdout, self.stderr = self._channel("stdout"), self._channel("stderr")
 
-    def _channel(self, name: str) -> Channel:
+    def _log(self, name: str) -> Log:
         file = self.lab.path(f"{self.name}.{name}")
-        return Channel(make_fifo(f"{file}.out"), Log(file))
+        return Log(file, make_fifo(f"{file}.out"))
 
-    def boot(self, words: list[str]) -> None:
+    def boot(self) -> None:
         with open(self.lab.path(f"{self.name}.env"), "w", encoding="utf-8", errors="surrogateescape") as env:
             env.write(environment(self.lab, self.guest))
-        self.start(words, self.guest is self.lab.request.terminal)
+        self.start(self.words, self.guest is self.lab.request.terminal)
 
     def tell(self, line: str) -> None:
         try:
@@ -125,14 +125,3 @@ class Boot(Machine):
         """What guest/registrations tells, for crash-states."""
         self.memory = self.memory or Log(self.lab.path(f"{self.name}.memory"))
         self.memory.write(f"{line}\n".encode())
-
-    def channels(self) -> list[Channel]:
-        return [*super().channels(), self.console, self.stdout, self.stderr]
-
-    def pipes(self) -> list[int]:
-        mine = [self.console.pipe, self.stdout.pipe, self.stderr.pipe]
-        return [*super().pipes(), *mine, self._to_guest, self.control]
-
-
-def command_for(boot: Boot) -> list[str]:
-    return Command(boot.lab, boot.guest, boot.name).words

@@ -19,6 +19,7 @@ from vm.result import write_result
 from vm.verdict import Verdict
 
 
+NOT_AT_END = "rxe-vm did not come to its end"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -26,7 +27,6 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
-        self.name = signal.Signals(number).name
 
 
 def interrupt(number: int, _: FrameType | None) -> None:
@@ -52,7 +52,7 @@ def make_folder(request: Request, places: Places) -> str:
 def watch(run: Run) -> None:
     """Whatever happens, the guests and the ways to them are gone at its end, and the reason is known."""
     terminal = termios.tcgetattr(0) if run.request.terminal else None
-    why = "rxe-vm did not come to its end"
+    why = NOT_AT_END
     try:
         run.watch()
         why = ""
@@ -62,7 +62,7 @@ def watch(run: Run) -> None:
         why = str(refusal)
         raise
     except Interrupted as interrupted:
-        why = f"interrupted by {interrupted.name}"
+        why = f"interrupted by {signal.Signals(interrupted.number).name}"
         raise
     finally:
         if why:
@@ -99,14 +99,12 @@ def run_guests(request: Request, places: Places) -> int:
     lab.run = make_folder(request, places)
     # A reader of the output that goes does not end the run.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    run = Run(lab)
-    run.verdict.conclude("lost", "rxe-vm did not come to its end")
     try:
-        verdict.write_verdict(lab, run.verdict)
+        verdict.write_verdict(lab, Verdict("lost", 3, NOT_AT_END))
     except OSError as error:
         note(f"lost: {lab.run}: {error.strerror}")
         return 3
-    run.verdict = Verdict()
+    run = Run(lab)
     watch(run)
     return run.verdict.status
 
@@ -134,7 +132,7 @@ def command(words: list[str]) -> int:
     elif mode == "--version":
         print(version())
     else:
-        refuse(f"no such thing as '{mode}': say run, pair, group, shell, attach, kconfig or demo" " (rxe-vm --help)")
+        refuse(f"no such thing as '{mode}': say run, pair, group, shell, attach, kconfig or demo (rxe-vm --help)")
     return 0
 
 

@@ -20,10 +20,10 @@ class Cut(Exception):
 
 
 class Log:
-    """A file of the run's folder."""
+    """A file of the run's folder, and the pipe that its content comes by, if there is one."""
 
-    def __init__(self, path: str) -> None:
-        self.path, self.size, self.full = path, 0, False
+    def __init__(self, path: str, pipe: int = -1) -> None:
+        self.path, self.pipe, self.size, self.full = path, pipe, 0, False
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
 
     def write(self, data: bytes) -> None:
@@ -41,21 +41,19 @@ class Log:
         if self.full and self.size == LIMIT:
             raise Cut(f"{name} is cut at {LIMIT >> 20} MiB: print less, or to a file of --share")
 
-    def close(self) -> None:
-        os.close(self._fd)
-
-
-class Channel:
-    """A pipe that QEMU writes to, and the file where that is kept."""
-
-    def __init__(self, pipe: int, log: Log) -> None:
-        self.pipe, self.log = pipe, log
-
     def collect(self) -> bool:
         """Was there anything?"""
         data = read_some(self.pipe)
-        self.log.write(data)
+        self.write(data)
         return bool(data)
+
+    def drain(self) -> None:
+        while self.collect():
+            pass
+
+    def close(self) -> None:
+        os.close(self._fd)
+        os.close(self.pipe)
 
 
 def read_some(pipe: int) -> bytes:

@@ -68,9 +68,7 @@ def find_kernels(request: Request, places: Places) -> None:
     for guest in request.guests:
         path = kernel_path(guest, places)
         if path not in found:
-            image = output_of(program, path, "image")
-            initramfs = output_of(program, image)
-            found[path] = Kernel(image, initramfs, output_of(program, image, "modules"))
+            found[path] = Kernel(*output_of(program, path).split("\n"))
         guest.kernel = found[path]
 
 
@@ -93,14 +91,14 @@ def check_host_library() -> None:
             " or install rdma-core 45 or newer"
         )
     elif not any(os.path.exists(f"{folder}/libibverbs.d/rxe.driver") for folder in ("/etc", "/usr/share")):
-        note("libibverbs has no driver for rxe0: install the package ibverbs-providers," " or libibverbs on Fedora")
+        note("libibverbs has no driver for rxe0: install the package ibverbs-providers, or libibverbs on Fedora")
 
 
 def can_record_cpu(qemu: str, accel: str) -> bool:
     """Without it crash-states has less to judge by, as always on such a host."""
     version = re.match(r"QEMU emulator version (\d+)\.(\d+)", output_of(qemu, "--version"))
     if accel != "tcg":
-        note(f"--record-cpu: guests run by {accel} here, which cannot record the CPU:" " QEMU_ACCEL=tcg can")
+        note(f"--record-cpu: guests run by {accel} here, which cannot record the CPU: QEMU_ACCEL=tcg can")
         return False
     if not version or (int(version[1]), int(version[2])) < (9, 2):
         found = f"{version[1]}.{version[2]}" if version else "of this version"

@@ -29,17 +29,12 @@ class Places:
     scale: int  # multiplies all deadlines
     machine: str
 
-    @property
-    def crash_states(self) -> str:
-        return f"{self.root}/build/crash/crash-states"
+    def tool(self, name: str) -> str:
+        return f"{self.root}/build/crash/{name}"
 
-    @property
-    def pmem_malloc(self) -> str:
-        return f"{self.root}/build/crash/pmem-malloc.so"
-
-    @property
-    def cpu_recorder(self) -> str:
-        return f"{self.root}/build/crash/record-cpu.so"
+    def require_tool(self, name: str) -> None:
+        if not os.path.exists(self.tool(name)):
+            refuse(f"there is no {self.tool(name)}: {to_build('selftests')}")
 
 
 def output_of(*command: str) -> str:

@@ -44,7 +44,7 @@ def peers_of(lab: Lab, guest: Guest) -> list[Guest]:
 
 def tell_lines(lab: Lab, guest: Guest) -> str:
     """What crash-states wants to know of what a client prints.  Not before the program is built."""
-    program = f"{lab.places.root}/build/crash/tell-lines"
+    program = lab.places.tool("tell-lines")
     wanted = guest.side == "client" and any(server.options.pmem for server in lab.request.servers)
     return program if wanted and os.access(program, os.X_OK) else ""
 
@@ -96,7 +96,7 @@ def environment(lab: Lab, guest: Guest) -> str:
         "RXE_SHARES": str(len(options.share)),
         "RXE_TELL_LINES": tell_lines(lab, guest),
         "RXE_PMEM_MALLOC": str(options.pmem_malloc or ""),
-        "RXE_PMEM_LIBRARY": places.pmem_malloc,
+        "RXE_PMEM_LIBRARY": places.tool("pmem-malloc.so"),
         "RXE_NVME_DISK": f"{options.nvme}M" if options.nvme else "",
         "RXE_NVDIMMS": str(len(options.pmem)),
         "HOME": "/tmp",
@@ -229,7 +229,7 @@ class Command:
         base = (4096 + above + 1023) // 1024 << 30
         self.place = f",addr={base}"
         self.append += " nokaslr"
-        recorder = value(self.lab.places.cpu_recorder)
+        recorder = value(self.lab.places.tool("record-cpu.so"))
         size = self.guest.options.pmem[0].size << 20
         files = f"pcap={self.boot}.pcap,start={self.boot}.pmem0.start,to={self.boot}.cpu"
         self.words += ["-cpu", "max,-erms,-fsrm"]

@@ -60,7 +60,7 @@ def lose_words(lab: Lab, boot: Boot) -> str:
         return ""
     seed += MAX_GUESTS * (guest.boots - 1) + guest.number - 1
     recording = recording_of(boot)
-    command = [lab.places.crash_states, "--lose", lab.pmem_path(guest, 0), "--seed", str(seed)]
+    command = [lab.places.tool("crash-states"), "--lose", lab.pmem_path(guest, 0), "--seed", str(seed)]
     done = subprocess.run([*command, recording], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     with open(f"{recording}/lost", "wb") as file:
         file.write(done.stdout)

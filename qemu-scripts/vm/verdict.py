@@ -99,7 +99,7 @@ def why_not_up(boot: Boot) -> str:
 
 def silence(boot: Boot) -> str:
     """A word more on a guest that has not said anything."""
-    if boot.console.log.size:
+    if boot.console.size:
         return ""
     return " and said nothing: has its kernel CONFIG_SERIAL_8250_CONSOLE?"
 
@@ -124,13 +124,13 @@ def find_splats(verdict: Verdict, boots: Iterable[Boot]) -> None:
 
 def what_is_missing(boot: Boot) -> str:
     """What a file does not show is no proof if the file is not whole."""
-    with open(boot.console.log.path, "rb") as console:
+    with open(boot.console.path, "rb") as console:
         said = console.read()
     if DROPPED.search(said):
         return f"the kernel of '{boot.guest.name}' dropped messages, so {boot.name}.console may lack a warning"
     if not boot.killed and LAST_LINE not in said[-8192:]:
         return f"the kernel's last line is not in {boot.name}.console, so a warning may be missing, too"
-    if any("dump write error" in line for line in lines_of(boot.log.log.path)):
+    if any("dump write error" in line for line in lines_of(boot.log.path)):
         return f"QEMU could not write all of {boot.name}.pcap"
     return ""
 
@@ -156,7 +156,7 @@ def show_verdict(verdict: Verdict, lab: Lab, boots: Iterable[Boot]) -> None:
     if verdict.word == "pass":
         return
     if verdict.word == "lost":
-        for boot in (boot for boot in boots if boot.console.log.size):
+        for boot in (boot for boot in boots if boot.console.size):
             say(f"==> {boot.name}.console <==")
             for line in lines_of(lab.path(f"{boot.name}.console"))[-5:]:
                 say(printable(line, 1000))

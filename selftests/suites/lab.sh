@@ -257,7 +257,7 @@ small = bytearray(b"this is not, " * 1000)'
 	lab 2 run --pmem-malloc 1M -- true
 	says "--pmem-malloc: guest has no NVDIMM: say --pmem SIZE, too"
 	lab 2 run --pmem 32M --pmem-malloc 1X -- true
-	says "--pmem-malloc 1X: not a size"
+	says "'1X' is not a size: say for example 64K or 1M"
 }
 
 # By the terminal: typed while a guest boots, and while its command runs
