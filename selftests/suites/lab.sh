@@ -36,7 +36,8 @@ output_is_passed_through() {
 	head -c 300000 /dev/urandom >"$work/err"
 	lab 0 run -- sh -c 'cat "$1"; cat "$2" >/dev/stderr' sh "$work/out" "$work/err"
 	cmp "$work/out" "$work/stdout"
-	cmp "$work/err" "$work/stderr"
+	# On a busy host rxe-vm has told before that the guest boots.
+	cmp "$work/err" <(sed '1{/^rxe-vm: booting guest: /d}' "$work/stderr")
 	cmp "$work/out" "$run/guest.stdout"
 	cmp "$work/err" "$run/guest.stderr"
 }
