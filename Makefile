@@ -193,6 +193,13 @@ selftests: $(KERNEL_TREE)/.git rdma-core ##3 build/selftests: the test programs;
 		RDMA_CORE=$(if $(OWN_RDMA_CORE),$(CURDIR)/$(RDMA_OUT),/usr) \
 		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests $(if $(OWN_RDMA_CORE),,examples)
 
+# All that it needs is checked here.
+.PHONY: try
+try: ##1 show in seconds which FLUSH a recorded program has forgotten; needs gcc and libpcap only
+	@scripts/deps check try
+	$(LOCKED) build/crash $(MAKE) -s --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash $(CURDIR)/build/crash/crash-states
+	@scripts/try build/crash/crash-states build/try
+
 .PHONY: demo test smoke
 demo: kernel rdma-core selftests ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
 	@selftests/examples/$(demo_$(or $(TARGETS),1))

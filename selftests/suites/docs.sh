@@ -124,6 +124,14 @@ every_block_is_marked() {
 	done < <(blocks)
 }
 
+# Of the runs that were recorded once, without a guest.
+make_try_tells_the_right_log_from_the_wrong_one() {
+	make -C "$root" try >"$work/said" || fail "make try ends with status $?"
+	grep -q "DATA LOST in [1-9][0-9]* of " "$work/said" || fail "no data is lost: $(<"$work/said")"
+	grep -q "Why: .*WRITE" "$work/said" || fail "it does not say why: $(<"$work/said")"
+	grep -q "OK: the log survives in all [1-9][0-9][0-9]" "$work/said" || fail "the right log: $(<"$work/said")"
+}
+
 every_suite_is_described() {
 	local suite
 	while read -r suite; do
@@ -138,6 +146,7 @@ cases=(
 	pages_for_the_kernel_lead_to_no_others
 	every_block_is_marked
 	every_suite_is_described
+	make_try_tells_the_right_log_from_the_wrong_one
 )
 n=0
 while read -r class at; do
