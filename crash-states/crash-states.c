@@ -1269,7 +1269,7 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 	checker = checker_new(&run->history, &run->start, &o->checker);
 	try_checker(run, checker, unexplained);
 	check_states(run, o, checker, &results, coverage);
-	json_states(results.failed, results.crashed, results.slow, o->seed, coverage);
+	json_states(results.checked, results.failed, results.crashed, results.slow, o->seed, coverage);
 	explain_failures(run, o, checker, &results, unexplained);
 	checker_free(checker);
 	return results.failed ? 1 : coverage->complete && !coverage->weak ? 0 : STATUS_NOT_JUDGED;
@@ -1291,6 +1291,7 @@ int main(int argc, char **argv)
 
 	parse(&o, argc, argv);
 	on_failure = end_with_error;
+	fail_without_room();
 	output_begin(o.ktap, o.html);
 	if (o.json)
 		json_begin(o.json);

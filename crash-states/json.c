@@ -80,12 +80,12 @@ static void put_count(const char *name, struct count count)
 	fprintf(file, ", \"%s\": {\"checked\": %zu, \"of\": %zu}", name, count.done, count.all);
 }
 
-void json_states(size_t failed, size_t crashed, size_t slow, uint64_t seed, const struct coverage *c)
+void json_states(size_t checked, size_t failed, size_t crashed, size_t slow, uint64_t seed, const struct coverage *c)
 {
 	if (!file)
 		return;
 	fprintf(file, ",\n\"seed\": %" PRIu64 ", \"states\": %zu, \"failed\": %zu, \"crashed\": %zu, \"too_slow\": %zu",
-		seed, c->states, failed, crashed, slow);
+		seed, checked, failed, crashed, slow);
 	fprintf(file, ",\n\"coverage\": {\"complete\": %s, \"weak\": %s, \"all\": %s, \"cuts\": %zu, \"shapes\": %zu, \"cuts_looked_at\": %zu",
 		c->complete ? "true" : "false", c->weak ? "true" : "false", c->all ? "true" : "false", c->cuts, c->shapes, c->looked_at);
 	put_count("lines", c->lines);

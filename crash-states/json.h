@@ -15,8 +15,8 @@ void json_begin(const char *path);
 /* What was recorded. */
 void json_run(const struct history *history, const char *run);
 
-/* What was checked.  json_finding() may follow. */
-void json_states(size_t failed, size_t crashed, size_t slow, uint64_t seed, const struct coverage *coverage);
+/* What was checked, as it is printed.  json_finding() may follow. */
+void json_states(size_t checked, size_t failed, size_t crashed, size_t slow, uint64_t seed, const struct coverage *coverage);
 
 void json_finding(const struct model *model, const struct explanation *e, size_t alike, const char *said,
 		  const char *folder);

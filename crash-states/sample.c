@@ -670,7 +670,6 @@ void sample(struct model *model, const unsigned int *moments, size_t n,
 	first_part = s.seen.n;
 	check_parts_of_requests(&s, options->states / 2);
 	check_rest_by_chance(&s, first_part + options->states - s.seen.n);
-	coverage->states = s.seen.n;
 	free(s.lines.v);
 	free(s.words.v);
 	free(s.state.held.v);

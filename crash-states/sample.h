@@ -56,7 +56,6 @@ struct coverage {
 	size_t by_chance;
 	size_t by_views;	/* of these: at cuts that had just shown a new view */
 	size_t views;
-	size_t states;
 };
 
 /* Is given each state, with a number from 1 on.  False ends it all. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,21 @@ void fail_errno(const char *format, ...)
 
 	va_start(args, format);
 	vfail(why, format, args);
+}
+
+/* The fault is that of an instruction here, so this is no worse a place to fail() at than any other. */
+static void fail_at_fault(int signal)
+{
+	(void)signal;
+	fail("a part of a file cannot be read or written: its disk is full (a memory disk wants room for what is read, too), or it was cut off meanwhile.  Make room where the run's folder and TMPDIR are");
+}
+
+void fail_without_room(void)
+{
+	/* A second one would be in what fail() does. */
+	struct sigaction action = { .sa_handler = fail_at_fault, .sa_flags = SA_RESETHAND };
+
+	sigaction(SIGBUS, &action, NULL);
 }
 
 void *xrealloc(void *p, size_t size)

@@ -21,6 +21,9 @@ void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)
 /* The same, and then what errno says. */
 void fail_errno(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/* From now on fail() where a mapped file has no room, or has lost its end, which is a SIGBUS otherwise. */
+void fail_without_room(void);
+
 void *xrealloc(void *p, size_t size);
 void *xcalloc(size_t n, size_t size);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));

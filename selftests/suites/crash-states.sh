@@ -320,12 +320,39 @@ the_result_is_written_as_json() {
 	make_ring right 60
 	crash_states 0 --json "$work/json" "$work/ring" -- "$ring"
 	[[ $(member status) == 0 && $(member findings) == "[]" && $(member coverage complete) == True ]] || fail "$(<"$work/json")"
+	# Checkers that ran on when there were failures enough do not count, however many run at once.
+	make_ring no-flush 600
+	crash_states 1 --jobs 7 --states 4000 --json "$work/json" "$work/ring" -- false
+	says "$(member states) states of $(member coverage cuts) cuts: $(member failed) fail"
 	crash_states 4 --limit 20 --json "$work/json" "$work/ring" -- true
 	[[ $(member status) == 4 && $(member coverage complete) == False ]] || fail "$(<"$work/json")"
 	crash_states 2 --json "$work/json" "$work/ring" -- sh -c 'exit 7'
 	[[ $(member status) == 2 && $(member error) == "the checker cannot be used: "* ]] || fail "$(<"$work/json")"
 	crash_states 2 --json "$work/json" "$work"
 	[[ $(member status) == 2 ]] || fail "$(<"$work/json")"
+}
+
+# on_a_full_disk COMMAND...: in a memory disk of its own, which has a copy of $work/ring, and no room left
+on_a_full_disk() {
+	mkdir -p "$work/full"
+	unshare -rm bash -euc 'mount -t tmpfs -o size=256k none "$0/full"
+		cp --sparse=always "$0"/ring/* "$0/full"
+		! dd if=/dev/zero of="$0/full/rest" bs=1k status=none 2>/dev/null
+		"$@"' "$work" "$@"
+}
+
+# A memory disk wants room even for a hole that is read.
+a_full_disk_is_an_error_with_a_message() {
+	local program=$root/build/crash/crash-states status=0
+	make_ring right 60
+	said=$(on_a_full_disk "$program" --json "$work/json" "$work/full" 2>&1) || status=$?
+	((status == 2)) || fail "status $status: $said"
+	says "crash-states: error: a part of a file cannot be read or written: its disk is full"
+	[[ $(member status) == 2 ]] || fail "$(<"$work/json")"
+	status=0
+	said=$(TMPDIR=$work/full on_a_full_disk "$program" "$work/ring" -- true 2>&1) || status=$?
+	((status == 2)) || fail "status $status: $said"
+	says "No space left on device"
 }
 
 # The files may have any names, and findings go into another folder.
@@ -1032,6 +1059,7 @@ cases=(
 	the_result_does_not_depend_on_jobs
 	a_checker_that_stays_finds_the_same
 	the_result_is_written_as_json
+	a_full_disk_is_an_error_with_a_message
 	the_result_is_ktap_or_a_page
 	what_was_recorded_elsewhere_is_followed
 	what_cannot_be_drawn_still_fails
