@@ -64,3 +64,23 @@ s/wc -l </grep -o nothing /
 ## figures-other of good.list: good.md: "has three lines" has 3, but .*:4 gives 1:
 # A source gives another number.
 s/wc -l/grep -c echo/
+
+## python-long of good.py: has 41 lines: 40 at most
+# A function is too long.
+/return/{
+:longer
+s/^/    number += 1\n/
+/^\(    number += 1\n\)\{39\}/!b longer
+}
+
+## python-untyped of good.py: Function is missing a type annotation
+# A function has no types.
+s/number: float) -> float/number)/
+
+## shellcheck of good.sh: SC2068
+# Words of an argument are split.
+s/"\$@"/$@/
+
+## spdx of good.sh: no SPDX-License-Identifier
+# A file has no licence.
+/SPDX/d

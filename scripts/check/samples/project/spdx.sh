@@ -1,3 +1,0 @@
-#!/usr/bin/env bash
-echo "$@"
-# Expect: no SPDX-License-Identifier
