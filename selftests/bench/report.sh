@@ -52,7 +52,11 @@ analyse() {
 	jq -r -L "$here" 'include "bench";
 		(.headlines[] | [.name, .shown, .wanted // "", if .holds == null then "" elif .holds then "yes" else "no" end]),
 		(notes + ["", ""]) | @csv' "$folder/bench.json" >"$folder/headlines.csv"
-	(cd "$folder/samples" && jq -c '{part: input_filename} + .' ./*.times.* ./*.cpu.* ./*.own_cpu.*) | xz >"$folder/samples.json.xz"
+	# More than three digits of a latency are noise, which makes the file twice as large.
+	(cd "$folder/samples" && jq -c '
+		def three_digits: (if . < 1000 then 1 elif . < 10000 then 10 else 100 end) as $unit | . / $unit | round * $unit;
+		{part: input_filename} + . | if .latencies then .latencies |= map(three_digits) else . end
+		' ./*.times.* ./*.cpu.* ./*.own_cpu.*) | xz -9e >"$folder/samples.json.xz"
 }
 
 # All that is needed to judge the figures, and to have them again.  The load afterwards is that of the first report.
@@ -235,6 +239,7 @@ plot() {
 	(cd "$folder" && gnuplot -e "kernels='$(jq -r '[.kernels[].kernel] | join(" ")' bench.json)'" \
 		-e "note='$(jq -r .test_info.note bench.json)'" -e "cpu='$(jq -r .test_info.cpu_unit bench.json)'" \
 		-e "a=$(jq '.kernels[0].model.trip.value // 0' bench.json)" \
-		-e "b=$(jq '.kernels[0].model.request.value // 0' bench.json)" "$here/bench.gnuplot")
+		-e "b=$(jq '.kernels[0].model.request.value // 0' bench.json)" "$here/bench.gnuplot" &&
+		perl -0pi -e '1 while s|<g [^>]*>\s*</g>\n?||g' ./*.svg)	# gnuplot's groups that have nothing in them
 }
 
