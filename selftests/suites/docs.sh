@@ -132,6 +132,11 @@ make_try_tells_the_right_log_from_the_wrong_one() {
 	grep -q "OK: the log survives in all [1-9][0-9][0-9]" "$work/said" || fail "the right log: $(<"$work/said")"
 }
 
+picture_of_the_readme_is_what_make_try_finds() {
+	"$root/Documentation/pictures" lost >"$work/lost.svg" || fail "it cannot be drawn"
+	cmp "$work/lost.svg" "$root/Documentation/lost.svg" || fail "write it anew: Documentation/pictures lost >Documentation/lost.svg"
+}
+
 every_suite_is_described() {
 	local suite
 	while read -r suite; do
@@ -147,6 +152,7 @@ cases=(
 	every_block_is_marked
 	every_suite_is_described
 	make_try_tells_the_right_log_from_the_wrong_one
+	picture_of_the_readme_is_what_make_try_finds
 )
 n=0
 while read -r class at; do

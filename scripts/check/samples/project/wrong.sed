@@ -49,6 +49,18 @@ s/\thostile: /\thostile --only: /
 # What upstream has is no id.
 s/^\tupstream\tmerged: .*/\tupstream\tmerged: yesterday/
 
+## owner of good.md: the address is "https://example\.org/rxe-mpe" here, but ".*" in OWNER
+# A document names another address.
+$a\
+\
+    git clone https://example.org/rxe-mpe
+
+## owner-version of good.md: the version is "v0" here, but ".*" in OWNER
+# An action is of another version.
+$a\
+\
+    - uses: ORGANISATION/rxe-mpe/.github/actions/rxe-pair@v0
+
 ## figures-gone of good.list: :4: "has # words" does not stand in scripts/check/samples/project/good.md
 # Words do not stand in their document.
 s/# lines/# words/
