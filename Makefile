@@ -312,7 +312,7 @@ mutants: kernel selftests ##3 break the kernel in many ways (MUTANTS='A B': thes
 	@selftests/run-mutants $(MUTANTS)
 
 .PHONY: reproducers
-reproducers: $(KERNEL_TREE)/.git selftests ##3 show the bug of each patch of BASE (TOPICS='A B': of these): cases fail before it, and pass after
+reproducers: $(KERNEL_TREE)/.git selftests ## show the bug of each patch of BASE (TOPICS='A B': of these): cases fail before it, and pass after
 	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	@selftests/run-reproducers $(TOPICS)
 

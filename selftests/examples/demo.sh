@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# demo.sh [RECORDS]: a crash-safe remote log, from the first append to the check after a power cut.
+# demo.sh [RECORDS]: a log in a remote guest's persistent memory, and what is left of it after a power cut; then the same
+# log without one of its FLUSHes.
 #
-#	initiator                                    target
-#	remote-log-append  ---- Soft-RoCE ---->  remote-log-target
-#	lines of MAINTAINERS                     /dev/dax0.0 on an NVDIMM
+#	initiator                            target
+#	first-log       ---- Soft-RoCE ---->  /dev/dax0.0 on an NVDIMM
+#	forgetful-log
 #
-# When RECORDS have been acknowledged, the target's power fails, in the midst of appends: its guest is powered
-# off hard, and what was not durable is lost by chance.  It boots again on the same NVDIMM, and
-# remote-log-check compares what is left with the text, byte for byte.
+# When the initiator has called RECORDS durable, the target's guest is powered off hard, in the midst of appends, and what
+# was not durable is lost by chance.  Then a guest boots with the NVDIMMs of both logs, where first-log-survives, the checker,
+# looks at what is left.  At last crash-states says which request is to blame.
 
 set -euo pipefail
 
@@ -17,96 +18,87 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
 # shellcheck source=selftests/examples/demo-steps.sh
 . "$here/demo-steps.sh"
-# shellcheck source=selftests/examples/log-guests.sh
-. "$here/log-guests.sh"
-records=${1:-5000}
-spare=10000
+# shellcheck source=qemu-scripts/colours.sh
+. "$root/qemu-scripts/colours.sh"
+records=${1:-500}
+room=32767	# in first-log's memory
 
 check_input() {
-	local lines
-	lines=$(lines_of_text)
 	want_number "$records" "demo.sh [RECORDS]"
-	# It must not be at the end when the power fails.
-	((records + spare <= lines)) || die "$records records? $text has $lines lines"
-	want_programs remote-log-target remote-log-append remote-log-check
+	((records <= room / 2)) || die "$records records? The power fails in the midst of appends: half of the $room that have room, at most"
+	want_programs first-log forgetful-log first-log-survives
 	type -P tshark >/dev/null || die "there is no tshark: $(to_install tshark)"
 }
 
-# "OPCODE PSN" of each RoCE packet that the initiator sent or got, in order
-packets() {
-	tshark -r "$(echo "$folder"/*-append/client.pcap)" -Y infiniband -T fields -E separator=' ' \
-		-e infiniband.bth.opcode -e infiniband.bth.psn 2>"$folder/tshark.log" ||
-		die "tshark cannot read the capture: $(<"$folder/tshark.log")"
+# append PROGRAM: until the power fails
+append() {
+	local status=0
+	# shellcheck disable=SC2016 # the guests expand their commands
+	"$root/qemu-scripts/rxe-vm" pair --name "$1" --kill-server=lose --server-pmem "$work/$1:16M" \
+		--server "exec $1 target "'$RXE_ADDR /dev/dax0.0' \
+		--client "bash -c '$1 initiator \$RXE_PEER_ADDR $room | { head -n $records; rxe-kill-server; cat; }; exit \${PIPESTATUS[0]}'" \
+		>"$work/$1.told" 2>"$work/$1.log" || status=$?
+	if ((status != 1)) || ! grep -q "the power failure took" "$work/$1.log"; then
+		cat "$work/$1.log" >&2
+		die "$1 did not lose its target"
+	fi
+	row "$(promised "$1")" "records are durable, says the initiator, when the target's power is cut"
 }
 
-opcode_name() {
+# promised PROGRAM: how many records its initiator has called durable
+promised() { grep -c 'is durable' "$work/$1.told"; }
+
+# recover: after the cut; a line for each log: "0 N records", or "1 WHY"
+recover() {
+	# shellcheck disable=SC2016
+	"$root/qemu-scripts/rxe-vm" run --name recovery --pmem "$work/first-log" --pmem "$work/forgetful-log" -- sh -ec '
+		echo | IMAGE=/dev/dax0.0 TOLD=$0/first-log.told first-log-survives
+		echo | IMAGE=/dev/dax1.0 TOLD=$0/forgetful-log.told first-log-survives' "$work" >"$work/recovered" 2>"$work/recovery.log" ||
+		{ cat "$work/recovery.log" >&2; die "the guest that looks at what is left fails"; }
+}
+
+# say_recovered LINE: what the checker found in a log
+say_recovered() {
 	case $1 in
-	10) echo "RDMA WRITE ONLY" ;;
-	12) echo "RDMA READ REQUEST" ;;
-	16) echo "RDMA READ RESPONSE ONLY (answers READ, FLUSH and ATOMIC WRITE)" ;;
-	17) echo "ACKNOWLEDGE" ;;
-	28) echo "FLUSH" ;;
-	29) echo "ATOMIC WRITE" ;;
-	100) echo "UD SEND ONLY (connection manager)" ;;
-	*) printf 'opcode 0x%02x\n' "$1" ;;
+	'0 '*' records') row "$(cut -d ' ' -f 2 <<<"$1")" "records found again: ${green}all that were promised${plain}" ;;
+	'1 '*) row "" "${red}DATA LOST: ${1#1 }${plain}" ;;
+	*) die "the checker says '$1'" ;;
 	esac
 }
 
-# An append has one round trip, and one more for each request that left only after the one before it
-# was answered, be it by chance.
-round_trips() {
-	awk '
-		$1 == 16 || $1 == 17 { answered[$2] }
-		($1 == 10 || $1 == 28 || $1 == 29) && !($2 in sent) {
-			sent[$2]
-			appends += $1 == 10
-			trips += $1 == 10 || ($2 + 16777215) % 16777216 in answered
-		}
-		END { printf "%.2f\n", trips / appends }'
-}
-
-# lost_words N: the N-th number of "the power failure took 12 words of 34 ..."
-lost_words() { tr -cs '0-9' ' ' <"$(echo "$folder"/*-append/lost)" | cut -d ' ' -f $(($1 + 1)); }
-
-report() {
-	local count opcode trips
-	packets >"$folder/packets"
-	trips=$(round_trips <"$folder/packets")
-	row "$(acknowledged)" "records acknowledged, and found again after the power cut"
-	row "$(head -n "$(acknowledged)" "$text" | wc -c)" "bytes of text in them"
-	row "$trips" "round trips per append (4 if each step were waited for)"
-	if (($(lost_words 2))); then
-		row "$(lost_words 1)" "words lost to the power cut, of $(lost_words 2) that were not durable yet"
-	else
-		row "$(lost_words 3)" "words stored, all of them durable when the power failed, so that it took none"
-	fi
-	echo
-	echo "  packets  (with those that make the empty log, and those that were sent again after the power cut)"
-	cut -d ' ' -f 1 "$folder/packets" | sort -n | uniq -c | while read -r count opcode; do
-		row "$count" "$(opcode_name "$opcode")"
-	done
-	echo
-	echo "The guests ran on QEMU's accelerator $(accelerator append)."
-	echo "An emulator's time is not real time: do not take anything here for a speed."
-	echo "All that was recorded is in $folder"
-	echo "What else might the power failure have left?  $root/Documentation/crash-states.rst shows a CHECKER, for:"
-	echo "  $root/qemu-scripts/crash-states $(echo "$folder"/*-append) -- CHECKER"
+# judge PROGRAM EXPECTED: crash-states of its run; the exit status has to be EXPECTED.
+judge() {
+	local status=0 run
+	run=$(echo "$folder"/*-"$1")
+	"$root/qemu-scripts/crash-states" --serve "$run" -- "$root/build/selftests/first-log-survives" >"$work/$1.report" || status=$?
+	((status == $2)) || { cat "$work/$1.report" >&2; die "crash-states ends with status $status, not $2"; }
+	# A ladder line may say "lost", too; only the reason is red.
+	sed "s/^ *Why: .*/$red&$plain/" "$work/$1.report"
 }
 
 check_input
 start_folder
 
-echo "A crash-safe log in the persistent memory of another machine."
-echo "Each append is one post of four requests: WRITE record, FLUSH, ATOMIC WRITE tail, FLUSH."
+echo "A log in the persistent memory of another machine.  An append is one post of four requests:"
+echo "WRITE the record, FLUSH it, ATOMIC WRITE the tail, FLUSH that.  Then the initiator prints that the record is durable."
 
-step "Two guests boot, and the initiator appends lines of MAINTAINERS to the target's log: $records, and some more"
-status=0
-log_pair append $RANDOM "$serve_log" "$(until_power_fails "$(append_lines "$text" $((records + spare)) "$records")")" \
-	2>&1 | tee "$folder/append" | sed -u '/^remote-log-append: /d; /^rxe-vm: fail: /d' || status=$?
-((status == 1)) || die "the initiator did not lose its target"
-grep -q "the power failure took" "$folder/append" || die "the power cut took nothing, and does not say why"
-step "The target's power is cut; $(acknowledged) records have been acknowledged"
-echo "It boots again on the same NVDIMM, and what is left is compared with the text."
-log_recovery check "$(check_log "$text" "$(acknowledged)")"
-step "Result"
-report
+step "1. Two guests: the log"
+append first-log
+step "2. Two guests: the same log without the first FLUSH"
+append forgetful-log
+step "3. A guest boots with what the power cuts have left"
+recover
+mapfile -t recovered <"$work/recovered"
+((${#recovered[@]} == 2)) || die "the checker does not tell of two logs: $(<"$work/recovered")"
+say_recovered "${recovered[0]}"
+say_recovered "${recovered[1]}"
+[[ ${recovered[0]} == '0 '* ]] || die "the log has lost what it promised"
+step "4. That was one power cut each.  crash-states tries a thousand: the log"
+judge first-log 0
+step "5. crash-states: without the first FLUSH"
+judge forgetful-log 1
+echo
+echo "The guests ran on QEMU's accelerator $(accelerator first-log); an emulator's time is not real time."
+echo "All that was recorded is in $folder"
+printf 'Draw the packets:  %q %q\n' "$root/qemu-scripts/ladder" "$(echo "$folder"/*-first-log)"
+printf 'Now yours:         %q new my-log && cd my-log && make\n' "$root/qemu-scripts/rxe-vm"

@@ -5,13 +5,15 @@
  *	qemu-scripts/crash-states --serve RUN -- first-log-survives
  *
  * For each line on stdin, it looks at $IMAGE, what a power failure left, and $TOLD, what the initiator had printed before.
- * It answers "0" and what it has recovered, or "1" and why that is wrong.
+ * It answers "0" and what it has recovered, or "1" and why that is wrong.  Without a line, so without --serve, it looks
+ * once, and its exit status says the same.  In the lab, IMAGE=/dev/dax0.0 lets it judge what a power cut has left.
  *
  *	cc -o first-log-survives first-log-survives.c
  */
 #include <err.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,47 +40,58 @@ static uint64_t promised(void)
 	return records;
 }
 
-/* What recovery does: it reads the tail, and then each record that the tail counts. */
-static void check(const uint64_t *log)
+/* What recovery does: it reads the tail, and then each record that the tail counts.  False if that is wrong; @say tells why. */
+static bool check(const uint64_t *log, char *say, size_t size)
 {
-	const uint64_t tail = log[0];
+	const uint64_t tail = log[0], promises = promised();
 
-	if (tail < promised()) {
-		printf("1 the tail is %" PRIu64 ", but %" PRIu64 " records were promised\n", tail, promised());
-		return;
+	if (tail < promises) {
+		snprintf(say, size, "the tail is %" PRIu64 ", but %" PRIu64 " records were promised", tail, promises);
+		return false;
 	}
 	if (tail > MOST) {
-		printf("1 the tail is %" PRIu64 ", more than there is room for\n", tail);
-		return;
+		snprintf(say, size, "the tail is %" PRIu64 ", more than there is room for", tail);
+		return false;
 	}
 	for (uint64_t i = 0; i < tail; i++)
 		for (int word = 0; word < RECORD / 8; word++)
 			if (log[RECORD / 8 * (i + 1) + word] != i + 1) {
-				printf("1 record %" PRIu64 " is lost or torn, but the tail counts it\n", i);
-				return;
+				snprintf(say, size, "record %" PRIu64 " is lost or torn, but the tail counts it", i);
+				return false;
 			}
-	printf("0 %" PRIu64 " records\n", tail);
+	snprintf(say, size, "%" PRIu64 " records", tail);
+	return true;
+}
+
+static bool check_image(char *say, size_t size)
+{
+	int image = open(getenv("IMAGE"), O_RDONLY);
+	void *log = image < 0 ? MAP_FAILED : mmap(NULL, SIZE, PROT_READ, MAP_SHARED, image, 0);
+	bool survives;
+
+	if (log == MAP_FAILED)
+		err(3, "%s", getenv("IMAGE"));
+	survives = check(log, say, size);
+	munmap(log, SIZE);
+	close(image);
+	return survives;
 }
 
 int main(void)
 {
-	char line[256];
-	int answers = 0;
+	char line[256], say[256];
+	bool serves = false, survives;
 
 	if (!getenv("IMAGE") || !getenv("TOLD"))
-		errx(3, "usage: crash-states --serve RUN -- first-log-survives");
+		errx(3, "usage: crash-states [--serve] RUN -- first-log-survives");
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (; fgets(line, sizeof(line), stdin); answers++) {
-		int image = open(getenv("IMAGE"), O_RDONLY);
-		void *log = image < 0 ? MAP_FAILED : mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, image, 0);
-
-		if (log == MAP_FAILED)
-			err(3, "%s", getenv("IMAGE"));
-		check(log);
-		munmap(log, SIZE);
-		close(image);
+	for (; fgets(line, sizeof(line), stdin); serves = true) {
+		survives = check_image(say, sizeof(say));
+		printf("%d %s\n", !survives, say);
 	}
-	if (!answers)
-		errx(3, "no line on stdin: start crash-states with --serve");
-	return 0;
+	if (serves)
+		return 0;
+	survives = check_image(say, sizeof(say));
+	puts(say);
+	return !survives;
 }

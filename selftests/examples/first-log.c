@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The smallest log in the persistent memory of a target; Documentation/crash-states.rst has its checker.
+ * The smallest log in the persistent memory of a target; first-log-survives.c is its checker.
  *
  *	first-log target ADDRESS DEVICE		lends the memory, such as /dev/dax0.0, and prints the tail in the end
  *	first-log initiator ADDRESS RECORDS	appends records, one by one
