@@ -12,6 +12,7 @@ from vm.attach import attach
 from vm.command_line import MODES, Request, parse, usage
 from vm.event_loop import Run
 from vm.messages import Refusal, note, printable, refuse, say, show
+from vm.new import new
 from vm.parts import check_machine, find_parts
 from vm.places import Places, find_places, make_run_folder, version
 from vm.qemu import Lab
@@ -120,6 +121,8 @@ def command(words: list[str]) -> int:
         return run_guests(parse(mode, words, places), places)
     if mode == "attach":
         attach(places, words)
+    elif mode == "new":
+        new(places, words)
     elif mode == "kconfig":
         if words:
             refuse(f"'{words[0]}': rxe-vm kconfig takes no options")
@@ -132,7 +135,7 @@ def command(words: list[str]) -> int:
     elif mode == "--version":
         print(version())
     else:
-        refuse(f"no such thing as '{mode}': say run, pair, group, shell, attach, kconfig or demo (rxe-vm --help)")
+        refuse(f"no such thing as '{mode}': say run, pair, group, shell, attach, new, kconfig or demo (rxe-vm --help)")
     return 0
 
 

@@ -115,6 +115,8 @@ wrong_usage_is_explained() {
 		run --kernel /etc/passwd -- true|/etc/passwd is no x86 kernel image
 		run --kernel /etc -- true|--kernel /etc: neither a kernel tree
 		kconfig|'--name': rxe-vm kconfig takes no options
+		new|say rxe-vm new NAME [--python]
+		new No|say rxe-vm new NAME [--python]
 		run --qemu 'open -- true|--qemu 'open: a quote is not closed
 		run --delay 1 -- true|--delay 1: say for example
 		run --loss 1 -- true|--loss 1: say for example 1%
@@ -463,6 +465,36 @@ make_refuses_a_path_with_a_space() {
 	[[ $said != *$'\n'* && $said == *"a folder whose path has a space: move this one: $work/a b"* ]] || fail "$said"
 }
 
+# Its checkers judge the recorded runs of first-log, which the new program is at first.
+rxe_vm_new_makes_what_builds_and_judges() {
+	local kind checker run options status
+	tar -xzf "$root/selftests/examples/first-log-runs.tar.gz" -C "$work"
+	cd "$work"
+	"$root/qemu-scripts/rxe-vm" new in-c
+	"$root/qemu-scripts/rxe-vm" new in-python --python
+	! "$root/qemu-scripts/rxe-vm" new in-c 2>said || fail "it writes over a folder"
+	[[ $(<said) == *"in-c: File exists" ]] || fail "it says: $(<said)"
+	for kind in c python; do
+		plain_make -C in-$kind programs CFLAGS='-O2 -Wall -Werror' || fail "in-$kind is not built"
+		[[ -x in-$kind/in-$kind ]] || fail "there is no in-$kind"
+		! grep -rE '@[A-Z]+@|first-log' in-$kind --include='*.[chpy]*' --include='*.yml' --include=Makefile || fail "a word of the template is left"
+		checker=$(sed -n 's|^CHECKER ?= ||p' in-$kind/Makefile)
+		for options in --serve ''; do
+			for run in with-flush without-flush; do
+				status=0
+				# shellcheck disable=SC2086 # an option or none
+				(cd in-$kind && "$root/build/crash/crash-states" $options --states 50 --limit 300 "$work/$run" -- "$checker") >said || status=$?
+				cat said
+				case $run,$status in
+				with-flush,[04]) grep -q "states of .*: 0 fail" said || fail "$kind: the right log fails" ;;
+				without-flush,1) grep -q "The checker: record 0 is lost or torn" said || fail "$kind: it says something else" ;;
+				*) fail "$kind: status $status of the log $run" ;;
+				esac
+			done
+		done
+	done
+}
+
 make_alone_shows_a_few_targets() {
 	local target
 	plain_make -C "$root" >"$work/short"
@@ -528,6 +560,7 @@ cases=(
 	right_arguments_of_make_are_taken
 	make_refuses_a_path_with_a_space
 	make_alone_shows_a_few_targets
+	rxe_vm_new_makes_what_builds_and_judges
 	the_nightly_counts_what_passed
 )
 run_suite 2 "$@"
