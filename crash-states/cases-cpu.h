@@ -3,7 +3,7 @@
 #ifndef CASES_CPU_H
 #define CASES_CPU_H
 
-#include "cases-explain.h"
+#include "cases-proof.h"
 
 /******************************************************************************
  * The target's CPU.  Moments count frames and what the CPU does

@@ -337,7 +337,7 @@ static const struct {
 	{ CULPRIT_IN_PARTS, "in-parts", NULL,
 	  "{near} has stored the other part of the same word, and is there: what two requests store a power failure may tear.  One ATOMIC WRITE stores the word at once." },
 	{ CULPRIT_RACE, "race", NULL,
-	  "{seen} of QP {seen.qp} and {lost} of QP {lost.qp} store to the word at {place}, and the first is left: a QP does not wait for another QP, so the target may execute them in either order.  Wait until a FLUSH of one has completed before you send the other, or use one QP." },
+	  "{seen} of QP {seen.qp} and {lost} of QP {lost.qp} store to the word at {place}, and the first is left: a QP does not wait for another QP, so the target may execute them in either order.  Wait until a FLUSH of one, or an ATOMIC WRITE, READ or Atomic after it, has completed before you send the other, or use one QP." },
 	{ CULPRIT_PASSED, "passed-a-flush", NULL,
 	  "{flush}, which covers it, had not been executed{and seen}: a {seen.op} may pass a {flush.op}.  Wait until the {flush.op} has completed, or store by ATOMIC WRITE, which never passes it." },
 	{ CULPRIT_TOO_EARLY, "too-early", comes_later,

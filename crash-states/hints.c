@@ -186,7 +186,7 @@ static const char *const advice[HINTS] = {
 	[HINT_BEFORE] = "A FLUSH covers what precedes it.  Send it after the store.",
 	[HINT_NOTHING] = "No store of its QP lies wholly in its range, unless an earlier FLUSH covers that.",
 	[HINT_CHANGED] = "The program changed its buffer before the completion.  The target may have taken either; the first bytes are taken here.",
-	[HINT_TWO_QPS] = "QPs do not wait for each other: the bytes of either may be left.  Wait for the answer to a FLUSH of the first.",
+	[HINT_TWO_QPS] = "QPs do not wait for each other: the bytes of either may be left.  Wait for the answer to a FLUSH of the first, or to an ATOMIC WRITE, READ or Atomic after it.",
 };
 
 static void print_hint(const struct history *history, const struct hint *hint, FILE *file)
@@ -218,7 +218,7 @@ static void print_hint(const struct history *history, const struct hint *hint, F
 		fprintf(file, "frame %u sends it again with other bytes", request->changed->frame);
 		break;
 	case HINT_TWO_QPS:
-		fprintf(file, "%s, frame %u, of QP %u stored to the same word, %s, and no FLUSH of that was answered before",
+		fprintf(file, "%s, frame %u, of QP %u stored to the same word, %s, and no answer said before that it is there",
 			request_text(other), other->packet->frame, other->packet->qpn,
 			history_place(history, hint->offset));
 		break;

@@ -8,6 +8,7 @@
 
 #include "../selftests/rdma/rxe_roce.h"
 #include "history.h"
+#include "proof.h"
 
 #define PSNS		(1 << 24)
 #define MAX_MTU		4096
@@ -130,6 +131,7 @@ static uint32_t find_end(struct history *history, struct matching *matching,
 		slots[at] = history->flows.n * 2 + 1;
 		*list_add(&history->flows) = (struct flow) {
 			.target = packet->target, .qpn = packet->qpn, .initiator = packet->from, .port = packet->port,
+			.ended = NEVER,
 		};
 	} else {
 		slots[at] = matching->answers.n * 2;
@@ -496,7 +498,7 @@ static void take(struct history *history, struct responder *r, const struct pack
 	struct request request = {
 		.packet = packet, .flow = r->index, .psn = r->expected,
 		.write_va = r->write_va, .write_rkey = r->write_rkey,
-		.write_left = r->write_left, .write_open = r->write_open,
+		.write_left = r->write_left, .write_open = r->write_open, .base = NEVER, .proven = NEVER,
 	};
 
 	request.odd = take_request(history, r, &request);
@@ -620,6 +622,19 @@ static struct request *answered_by(struct history *history, const struct respond
 	return request && psn == request->psn + request->psns - 1 ? request : NULL;
 }
 
+/* What a READ returned tells what had been executed.  Responses after the first are as long as the path MTU before them. */
+static void keep_returned(struct history *history, const struct responder *r, const struct packet *packet, uint64_t psn)
+{
+	size_t n = first_from(history, r, psn + 1);
+	const struct request *read = n ? &history->requests.v[r->flow->requests.v[n - 1]] : NULL;
+
+	if (read && read->packet->opcode == ROCE_RC_READ_REQUEST && packet->opcode != ROCE_RC_ACK && packet->payload_length &&
+	    psn < read->psn + read->psns)
+		*list_add(&history->returned) = (struct returned){
+			packet, read->va + (psn - read->psn) * r->flow->mtu, read->region,
+		};
+}
+
 /* False if what is answered has not come, as far as is known here. */
 static bool take_success(struct history *history, struct responder *r, const struct packet *packet)
 {
@@ -635,6 +650,7 @@ static bool take_success(struct history *history, struct responder *r, const str
 	if (!r->flow->any_done || psn > r->flow->done)
 		r->flow->done = psn;
 	r->flow->any_done = true;
+	keep_returned(history, r, packet, psn);
 	request = answered_by(history, r, psn);
 	if (!request || request->answer)
 		return true;
@@ -719,7 +735,7 @@ static const struct packet *follow_once(struct history *history, const packet_li
 static void follow(struct history *history, const packet_list *packets, uint32_t index)
 {
 	struct flow *flow = &history->flows.v[index];
-	size_t n = packets->n, before = history->requests.n, latest;
+	size_t n = packets->n, before = history->requests.n, returned = history->returned.n, latest;
 	enum nak *naks = xcalloc(n, sizeof(*naks));
 
 	for (;;) {
@@ -729,6 +745,7 @@ static void follow(struct history *history, const packet_list *packets, uint32_t
 		flow->any_done = false;
 		flow->requests.n = 0;
 		history->requests.n = before;
+		history->returned.n = returned;
 		latest = n;
 		wrong = follow_once(history, packets, &r, naks, &latest);
 		if (!wrong)
@@ -789,7 +806,7 @@ static void add_cpu_flow(struct history *history)
 		return;
 	history->cpu = history->flows.n;
 	/* All has been executed. */
-	*list_add(&history->flows) = (struct flow){ .any_done = true, .done = UINT64_MAX };
+	*list_add(&history->flows) = (struct flow){ .any_done = true, .done = UINT64_MAX, .ended = NEVER };
 	history->device = (struct region){ .length = memory->size };
 	*list_add(&history->device.pieces) = (struct piece){ .length = memory->size };
 }
@@ -811,7 +828,8 @@ static void add_cpu_requests(struct history *history, struct request *taken)
 		taken[i] = (struct request){
 			.packet = &history->cpu_packets[i], .flow = history->cpu, .psn = i, .psns = 1,
 			.va = event->place, .region = &history->device,
-			.length = cpu_is_write_back(event->operation) ? CPU_LINE : event->length,
+			.length = cpu_is_write_back(event->operation) ? CPU_LINE : event->length, .base = NEVER,
+			.proven = NEVER,
 			.write_open = i && cpu_is_store(event->operation) && goes_on(event, event - 1),
 		};
 	}
@@ -956,13 +974,12 @@ static bool is_flush(const struct history *history, const struct request *reques
 	return false;
 }
 
-static void mark_request(const struct history *history, mark_list *marks, const struct request *request)
+static void mark_request(mark_list *marks, const struct request *request)
 {
 	uint64_t va, run, place;
 
 	if (!request->region ||
-	    !(is_store(request) || cpu_is_write_back(request->packet->opcode) ||
-	      (request->packet->opcode == ROCE_RC_FLUSH && is_flush(history, request))))
+	    !(is_store(request) || cpu_is_write_back(request->packet->opcode) || request->packet->opcode == ROCE_RC_FLUSH))
 		return;
 	for (size_t i = 0;
 	     region_run(request->region, request->va, request->length, i, &va, &run, &place); i++)
@@ -994,7 +1011,7 @@ static void find_stretches(struct history *history)
 	int depth = 0;
 
 	for (size_t i = 0; i < history->requests.n; i++)
-		mark_request(history, &marks, &history->requests.v[i]);
+		mark_request(&marks, &history->requests.v[i]);
 	if (marks.n)
 		qsort(marks.v, marks.n, sizeof(*marks.v), by_offset);
 	for (size_t i = 0; i < marks.n; i++) {
@@ -1079,7 +1096,7 @@ static void store(struct history *history, uint32_t index, uint32_t s, uint64_t 
 {
 	struct stretch *stretch = &history->stretches.v[s];
 	struct update update = {
-		.stretch = s, .request = index, .bytes = bytes, .mask = 0xff, .covered = NEVER,
+		.stretch = s, .request = index, .bytes = bytes, .mask = 0xff, .covered = NEVER, .settled = NEVER,
 		.before = stretch->last,
 	};
 
@@ -1138,8 +1155,9 @@ static void store_atomic(struct history *history, uint32_t index, open_list *ope
 	if (!stretch->start)
 		stretch->start = bytes_before(history, request, place);
 	old = request->answer ? request->answer->original : le64toh(newest_value(history, stretch));
-	new = packet->opcode == ROCE_RC_FETCH_ADD ? old + packet->swap_or_add :
-	      old == packet->compare ? packet->swap_or_add : old;
+	if (packet->opcode == ROCE_RC_CMP_SWAP && old != packet->compare)
+		return;
+	new = packet->opcode == ROCE_RC_FETCH_ADD ? old + packet->swap_or_add : packet->swap_or_add;
 	new = htole64(new);
 	store(history, index, stretch - history->stretches.v, place, (uint8_t *)&new, WORD, open);
 }
@@ -1171,7 +1189,7 @@ static bool covers_strictly(const struct history *history, const struct request 
 	       first->length <= flush->length - (first->va - flush->va);
 }
 
-/* The flush covers what its QP did to the bytes from @place on. */
+/* The flush covers what its QP did to the bytes from @place on.  One for global visibility only says that it is there. */
 static void cover_stretch(struct history *history, struct request *flush, uint32_t s, uint64_t place,
 			  uint64_t length)
 {
@@ -1191,6 +1209,10 @@ static void cover_stretch(struct history *history, struct request *flush, uint32
 				continue;
 			history->loosely += history->stretches.v[s].words;
 		}
+		if (flush->answer)
+			settle_update(update, flush->answer->moment);
+		if (!flush->flush)
+			continue;
 		update->covered = flush->flush;
 		*list_add(&flush->covers) = u;
 	}
@@ -1236,7 +1258,7 @@ static void cover_named(struct history *history, uint32_t index, open_list *open
 			s = open->v[o];
 			if (s >= from && s < to)
 				cover_stretch(history, flush, s, place, run);
-			if (is_open(history, s, flush->flow))
+			if (!flush->flush || is_open(history, s, flush->flow))
 				o++;
 			else
 				open->v[o] = open->v[--open->n];
@@ -1298,6 +1320,7 @@ static void make_durable(struct history *history, uint32_t index, update_list *p
 			*list_add(&flow->flush) = index;
 		}
 		history->written_back.v[pending->v[i]] = request->flush;
+		settle_update(update, request->packet->moment);
 		if (history->requests.v[update->request].flow == history->cpu)
 			update->covered = request->flush;
 		*list_add(&request->covers) = pending->v[i];
@@ -1371,9 +1394,9 @@ static void apply(struct history *history, uint32_t index, open_list *open)
 		*list_add(&flow->flush) = index;
 		if (request->packet->opcode == ROCE_RC_READ_REQUEST)
 			cover_all(history, request, open);
-		else if (request->length)
-			cover_named(history, index, open);
 	}
+	if (request->packet->opcode == ROCE_RC_FLUSH && request->length)
+		cover_named(history, index, open);
 	history->requests.v[index].updates = history->updates.n -
 					     history->requests.v[index].first_update;
 }
@@ -1442,6 +1465,7 @@ void history_read(struct history *history, const struct capture *capture, const 
 	for (size_t t = 0; threads && t <= CPU_THREADS && history->cpu != NEVER; t++)
 		free(threads[t].v);
 	free(threads);
+	proofs_find(history);
 	sort_by_stretch(history);
 }
 
@@ -1476,16 +1500,10 @@ bool is_atomic(const struct request *request)
 	return request->packet->opcode == ROCE_RC_FETCH_ADD || request->packet->opcode == ROCE_RC_CMP_SWAP;
 }
 
-/* Was the first durable before the second came?  Then the initiator may have waited for that. */
-static bool is_settled(const struct history *history, const struct update *first, const struct request *second)
+/* Had an answer said that the first is there before the second came?  Then the initiator may have waited for that. */
+static bool is_settled(const struct update *first, const struct request *second)
 {
-	const struct flow *flow = &history->flows.v[history->requests.v[first->request].flow];
-
-	if (written_back(history, first) != NEVER &&
-	    answered(cpu_fence(history, written_back(history, first)), second->packet->moment))
-		return true;
-	return first->covered != NEVER &&
-	       answered(&history->requests.v[flow->flush.v[first->covered - 1]], second->packet->moment);
+	return first->settled <= second->packet->moment;
 }
 
 bool history_race(const struct history *history, const struct update *first, const struct update *second)
@@ -1495,7 +1513,7 @@ bool history_race(const struct history *history, const struct update *first, con
 
 	if (is_cpu(a) || (is_cpu(b) && is_visible(history, first, b->packet->moment)))
 		return false;
-	return a->flow != b->flow && !(is_atomic(a) && is_atomic(b)) && !is_settled(history, first, b);
+	return a->flow != b->flow && !(is_atomic(a) && is_atomic(b)) && !is_settled(first, b);
 }
 
 const struct memory *history_target(const struct history *history, uint64_t offset)

@@ -33,6 +33,7 @@ struct flow {
 	uint32_t mtu;			/* 0: nothing told */
 	bool any_done;
 	uint64_t done;			/* PSN of the last request that the target said to have executed */
+	unsigned int ended;		/* when the target ended the connection, or NEVER */
 	uint32_t flushes;		/* received, of which each has a number from 1 */
 	uint32_t reads;			/* of persistent memory */
 	LIST(uint32_t) requests;	/* in the order of their PSNs */
@@ -56,6 +57,8 @@ struct request {
 	uint32_t write_rkey, write_left;
 	bool write_open;
 	const struct packet *answer;	/* its own: of READ (the last), FLUSH, ATOMIC WRITE, Atomics */
+	uint32_t base;			/* of an Atomic: the request that gave the word what it, or the Atomics before it, found */
+	unsigned int proven;		/* the first moment when an answer said that it is executed, or NEVER: see proof.h */
 
 	uint32_t flushes_before;	/* of its QP */
 	uint32_t flush;			/* its number, if it is one; or 0 */
@@ -74,8 +77,16 @@ struct update {
 	};
 	uint8_t mask;			/* the bytes of each word that the request wrote */
 	uint32_t covered;		/* number of the first flush of its QP that covers it, or NEVER */
+	unsigned int settled;		/* the first moment when an answer said that it is there, or NEVER */
 	uint32_t before;		/* the update before this one, of the same stretch, or NEVER */
 	uint32_t position;		/* among those of its stretch, from 0 on */
+};
+
+/* A packet of a response to a READ. */
+struct returned {
+	const struct packet *packet;
+	uint64_t va;			/* of its first byte */
+	const struct region *region;
 };
 
 /*
@@ -110,6 +121,7 @@ struct history {
 	const struct rules *rules;
 	LIST(struct flow) flows;
 	LIST(struct request) requests;	/* in the order in which they came */
+	LIST(struct returned) returned;
 	LIST(struct update) updates;	/* the same */
 	LIST(struct stretch) stretches;	/* in the order of their offsets */
 	uint32_t *of_stretches;		/* the updates of each stretch, in order */
@@ -183,11 +195,18 @@ static inline const struct request *cpu_fence(const struct history *history, uin
 	return &history->requests.v[history->flows.v[history->cpu].flush.v[number - 1]];
 }
 
+/* An answer at @moment says that the update is there. */
+static inline void settle_update(struct update *update, unsigned int moment)
+{
+	if (moment < update->settled)
+		update->settled = moment;
+}
+
 /* FETCH ADD or COMPARE SWAP */
 bool is_atomic(const struct request *request);
 
 /*
- * Are two stores to a word of two QPs, and was no FLUSH of the first answered before the second came?  Then nothing
+ * Are two stores to a word of two QPs, and had no answer said that the first is there before the second came?  Then nothing
  * orders them.  Atomics of all QPs are executed one after the other, so a lock or a counter may be shared.  A store by the
  * CPU is ordered after those that were visible to it, and before packets that came later.
  */

@@ -82,17 +82,27 @@ static void restart(struct model *model)
 	model->in_flight = NEVER;
 }
 
-/*
- * An ATOMIC WRITE is executed after all FLUSHes before it, so its answer says that they have been, even if
- * they have not been answered yet.
- */
+/* So many flushes of its QP have been executed before it is. */
+static uint32_t waits_for(const struct history *history, const struct request *request)
+{
+	return history->rules->in_order || request->packet->opcode == ROCE_RC_ATOMIC_WRITE ? request->flushes_before : 0;
+}
+
+/* What proves that it is executed says the same of the flushes before it, even if they have not been answered yet. */
 static bool is_witness(const struct history *history, const struct request *request)
 {
-	uint32_t flushes = request->flushes_before;
+	uint32_t flushes = waits_for(history, request);
 
-	return request->packet->opcode == ROCE_RC_ATOMIC_WRITE && request->answer && flushes &&
-	       !answered(&history->requests.v[history->flows.v[request->flow].flush.v[flushes - 1]],
-			 request->answer->moment);
+	return request->proven != NEVER && flushes &&
+	       !answered(&history->requests.v[history->flows.v[request->flow].flush.v[flushes - 1]], request->proven);
+}
+
+static int by_proof(const void *a, const void *b, void *history)
+{
+	const struct request *requests = ((const struct history *)history)->requests.v;
+	unsigned int x = requests[*(const uint32_t *)a].proven, y = requests[*(const uint32_t *)b].proven;
+
+	return x < y ? -1 : x > y;
 }
 
 static void find_witnesses(struct model *model)
@@ -103,7 +113,7 @@ static void find_witnesses(struct model *model)
 		if (is_witness(history, &history->requests.v[i]))
 			*list_add(&model->witnesses) = i;
 	if (model->witnesses.n)
-		qsort_r(model->witnesses.v, model->witnesses.n, sizeof(*model->witnesses.v), by_answer,
+		qsort_r(model->witnesses.v, model->witnesses.n, sizeof(*model->witnesses.v), by_proof,
 			(void *)history);
 }
 
@@ -333,7 +343,7 @@ void model_cut(struct model *model, unsigned int moment)
 	for (; model->witnessed < model->witnesses.n; model->witnessed++) {
 		const struct request *witness = &history->requests.v[model->witnesses.v[model->witnessed]];
 
-		if (!answered(witness, moment))
+		if (witness->proven > moment)
 			break;
 		execute(model, witness, witness->flushes_before);
 	}
@@ -362,7 +372,7 @@ unsigned int *model_cuts(const struct model *model, size_t *n)
 	for (uint32_t i = 0; i < model->all_answers; i++)
 		cuts[(*n)++] = history->requests.v[model->answer[i]].answer->moment - 1;
 	for (size_t i = 0; i < model->witnesses.n; i++)
-		cuts[(*n)++] = history->requests.v[model->witnesses.v[i]].answer->moment - 1;
+		cuts[(*n)++] = history->requests.v[model->witnesses.v[i]].proven - 1;
 	for (uint32_t number = 1; number <= cpu_fences(history); number++)
 		cuts[(*n)++] = cpu_fence(history, number)->packet->moment - 1;
 	qsort(cuts, *n, sizeof(*cuts), by_moment);
@@ -417,29 +427,41 @@ static void choose(struct model *model, const uint32_t *flushes)
 	memcpy(model->chosen, flushes, model->history->flows.n * sizeof(*flushes));
 }
 
-/* So many flushes of its QP have been executed where this update is seen. */
-static uint32_t needs(const struct model *model, const struct update *update)
+/* What stands before the request where its store is seen, besides itself: what an Atomic found, or NULL. */
+static const struct request *base_of(const struct model *model, const struct request *request)
 {
-	const struct request *request = request_of(model, update);
+	return request && request->base != NEVER ? &model->history->requests.v[request->base] : NULL;
+}
 
-	if (model->history->rules->in_order || request->packet->opcode == ROCE_RC_ATOMIC_WRITE)
-		return request->flushes_before;
-	return 0;
+/* Have all flushes been executed, by chosen[], that have to be where this update is seen? */
+static bool is_enabled(const struct model *model, const struct update *update)
+{
+	for (const struct request *r = request_of(model, update); r; r = base_of(model, r))
+		if (waits_for(model->history, r) > model->chosen[r->flow])
+			return false;
+	return true;
+}
+
+/* Let all of them have been executed, of those that came: what an Atomic found may have come after it. */
+static void enable(struct model *model, const struct update *update)
+{
+	for (const struct request *r = request_of(model, update); r; r = base_of(model, r)) {
+		uint32_t flushes = waits_for(model->history, r);
+
+		if (flushes > model->chosen[r->flow] && flushes <= model->received[r->flow])
+			model->chosen[r->flow] = flushes;
+	}
 }
 
 /* May words of the stretch hold this, with the FLUSHes in chosen[], and no more, executed? */
 static bool permits(const struct model *model, uint32_t s, int32_t position)
 {
 	int32_t durable = durable_of(model, s);
-	const struct update *update;
 
 	if (position > model->top[s] || (position < durable && !model->raced[s]) ||
 	    is_superseded(model, s, position, durable, model->chosen))
 		return false;
-	if (position == START)
-		return true;
-	update = stretch_update(model->history, s, position);
-	return needs(model, update) <= model->chosen[request_of(model, update)->flow];
+	return position == START || is_enabled(model, stretch_update(model->history, s, position));
 }
 
 int32_t model_raised_floor(const struct model *model, uint32_t s)
@@ -506,17 +528,9 @@ static void set_state(struct model *model, struct state *state)
 static bool is_allowed(struct model *model)
 {
 	choose(model, model->executed);
-	for_each_open(model, s, w) {
-		const struct update *update;
-		uint32_t flow;
-
-		if (model->choice[w] == START)
-			continue;
-		update = stretch_update(model->history, s, model->choice[w]);
-		flow = request_of(model, update)->flow;
-		if (needs(model, update) > model->chosen[flow])
-			model->chosen[flow] = needs(model, update);
-	}
+	for_each_open(model, s, w)
+		if (model->choice[w] != START)
+			enable(model, stretch_update(model->history, s, model->choice[w]));
 	raise_floors(model);
 	for_each_open(model, s, w)
 		if (!permits(model, s, model->choice[w]))
@@ -599,10 +613,9 @@ void model_leave(struct model *model, model_pick pick, const void *arg, struct s
 	for_each_open(model, s, w)
 		for (int32_t p = model->floor[s] + 1; p <= model->top[s]; p++) {
 			const struct update *update = stretch_update(model->history, s, p);
-			uint32_t *chosen = &model->chosen[request_of(model, update)->flow];
 
-			if (needs(model, update) > *chosen && pick(model, update, w, arg))
-				*chosen = needs(model, update);
+			if (!is_enabled(model, update) && pick(model, update, w, arg))
+				enable(model, update);
 		}
 	raise_floors(model);
 	for_each_open(model, s, w)

@@ -59,7 +59,7 @@ struct model {
 
 	uint32_t *answer;		/* answered flushes, in the order of the answers */
 	uint32_t all_answers;
-	LIST(uint32_t) witnesses;	/* answered ATOMIC WRITEs that say more than the answers to FLUSHes did */
+	LIST(uint32_t) witnesses;	/* requests proven to be executed, which says more than the answers to FLUSHes did */
 	uint32_t witnessed;		/* so many of them */
 
 	/* Of use inside. */
