@@ -101,18 +101,24 @@ topics_of() {
 	fi
 }
 
-# needs_of DIR TOPIC: the topics before it that its letter names, by their subjects in quotes
+# needs_of DIR TOPIC: the topics before it that its letter names, by their subjects in quotes; all before it, if it has no
+# letter, because it is not offered upstream
 needs_of() {
-	local topic title letter
-	letter=$(tr -s ' \n' ' ' <"$1/$2/0000-cover-letter.patch")
+	local topic title letter path=$1/$2/0000-cover-letter.patch
+	[[ ! -e $path ]] || letter=$(tr -s ' \n' ' ' <"$path")
 	while read -r topic && [[ $topic != "$2/" ]]; do
-		title=$(sed -n 's/^Subject: \[[^]]*\] //p' "$1/${topic}0000-cover-letter.patch")
-		[[ $letter != *"\"$title\""* ]] || say "${topic%/}"
+		title=
+		[[ ! -e $1/${topic}0000-cover-letter.patch ]] ||
+			title=$(sed -n 's/^Subject: \[[^]]*\] //p' "$1/${topic}0000-cover-letter.patch")
+		[[ -e $path && ( -z $title || $letter != *"\"$title\""* ) ]] || say "${topic%/}"
 	done < <(topics_of "$1")
 }
 
+# is_offered TOPIC-FOLDER: is it for others to take?  A series that only this project has may have a letter, too.
+is_offered() { grep -qs '^Subject: \[' "$1/0000-cover-letter.patch" && ! grep -q '^Subject: \[DOWNSTREAM' "$1/0000-cover-letter.patch"; }
+
 # patches_of DIR: the paths of its patches, in order, those of all topics if it has some.  A line of `series` may be the path
-# of another base's patch, from the folder of `series`: kernel/v6.12/01-first/../../v7.3/01-first/0001-x.patch
+# of another base's patch, from the folder of `series`: kernel/v6.12/03-first/../../v7.3/03-first/0001-x.patch
 patches_of() {
 	local topic
 	while read -r topic; do

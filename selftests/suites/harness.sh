@@ -452,7 +452,7 @@ right_arguments_of_make_are_taken() {
 		KERNELS='v6.1 v7.3'
 		MUTANTS='rxe_req rxe_resp'
 		MUTANTS=$(sed -n 's/^From //p' "$root/selftests/mutants/rxe_req" | head -n 1)
-		BASE=v7.3 TOPICS='01-first 04-lifetime/2'
+		BASE=v7.3 TOPICS='03-first 06-lifetime/2'
 		RDMA_CORE=host
 	END
 }
