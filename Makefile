@@ -288,8 +288,9 @@ submission-kernel: $(KERNEL_TREE)/.git
 		$(SUBMISSIONS)/kernel$(TOPIC:%=-%)
 # Upstream gets the newest.
 NEWEST_RDMA_CORE := $(lastword $(sort $(notdir $(wildcard rdma-core-provider/v*))))
-# Each is a pull request.
-RDMA_TOPICS = $(sort $(notdir $(patsubst %/series,%,$(wildcard rdma-core-provider/$(NEWEST_RDMA_CORE)/*/series))))
+# Each is a pull request, except what only this project has.
+RDMA_TOPICS = $(sort $(notdir $(patsubst %/0000-cover-letter.patch,%,$(shell grep -l '^Subject: .PATCH' \
+	rdma-core-provider/$(NEWEST_RDMA_CORE)/*/0000-cover-letter.patch))))
 submission-rdma-core: $(RDMA_TREE)/.git
 	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),for topic in $(or $(TOPIC),$(RDMA_TOPICS)); do \
 		scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES)/$$topic $(SUBMISSIONS)/rdma-core-$$topic || exit; done,\
