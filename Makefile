@@ -71,7 +71,7 @@ KERNEL_OUT    := build/$(BASE)$(ULPS_CONFIG:%=-%)$(DEBUG_CONFIG:%=-%)
 fragments      = $(foreach c,$(1),kernel/config/$(c).config $(wildcard kernel/$(BASE)/$(c).config))
 KERNEL_CONFIG := $(call fragments,guest kernel $(ULPS_CONFIG) $(DEBUG_CONFIG))
 RDMA_SERIES   := rdma-core-provider/$(RDMA_CORE)
-# The default series has the short name, as qemu-scripts/rdma-core-folder.sh has it.
+# The default series has the short name, as qemu-scripts/choices.sh has it.
 RDMA_VARIANT  := $(patsubst %,-%,$(filter-out v56,$(RDMA_CORE)))
 RDMA_OUT      := build/rdma-core$(RDMA_VARIANT)
 RDMA_TREE     := $(RDMA_OUT)/src

@@ -25,8 +25,8 @@ make_tree() {
 build_other() {
 	local c fragments=()
 	export BASE=$other DEBUG=$1
-	# shellcheck source=qemu-scripts/kernel-variant.sh
-	. qemu-scripts/kernel-variant.sh
+	# shellcheck source=qemu-scripts/choices.sh
+	. qemu-scripts/choices.sh
 	for c in guest kernel ${variant:+"${variant#-}"}; do
 		fragments+=("kernel/config/$c.config")
 		[[ ! -e kernel/$base/$c.config ]] || fragments+=("kernel/$base/$c.config")

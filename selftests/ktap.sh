@@ -28,10 +28,8 @@ root=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/..")
 here=$root/selftests/suites
 # shellcheck source=qemu-scripts/run-folder.sh
 . "$root/qemu-scripts/run-folder.sh"
-# shellcheck source=qemu-scripts/kernel-variant.sh
-. "$root/qemu-scripts/kernel-variant.sh"
-# shellcheck source=qemu-scripts/rdma-core-folder.sh
-. "$root/qemu-scripts/rdma-core-folder.sh"
+# shellcheck source=qemu-scripts/choices.sh
+. "$root/qemu-scripts/choices.sh"
 PATH=$root/build/selftests:$PATH
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 export RXE_OUT=${RXE_OUT:-$root/build/out}

@@ -14,7 +14,7 @@ from vm.messages import refuse
 LAB = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 _FACTS = """
-for file in places kernel-variant time-scale rdma-core-folder; do . "$0/$file.sh"; done
+for file in places choices; do . "$0/$file.sh"; done
 printf '%s\\0' "$root" "$out" "$kept" "$variant" "$rdma_core_folder" "$scale" "$(uname -m)"
 """
 

@@ -11,8 +11,6 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/lab-runs.sh
 . "$here/../lab-runs.sh"
-# shellcheck source=qemu-scripts/time-scale.sh
-. "$root/qemu-scripts/time-scale.sh"
 
 # The command cannot open the port, which guest/session has; so it takes that descriptor, 3 of process 1.
 make_say() {

@@ -10,8 +10,6 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/lab-runs.sh
 . "$here/../lab-runs.sh"
-# shellcheck source=qemu-scripts/time-scale.sh
-. "$root/qemu-scripts/time-scale.sh"
 
 group_knows_its_guests() {
 	lab 0 group --server 'hostname; echo "$RXE_NAME $RXE_ADDR $RXE_PEER_ADDRS"; rxe-ready' \

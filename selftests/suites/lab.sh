@@ -11,8 +11,6 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 # shellcheck source=selftests/lab-runs.sh
 . "$here/../lab-runs.sh"
-# shellcheck source=qemu-scripts/time-scale.sh
-. "$root/qemu-scripts/time-scale.sh"
 
 # The pid of the QEMU that a rxe-vm runs, by its parent.
 qemu_of() { pgrep -P "$1" -f qemu-system; }

@@ -8,8 +8,6 @@ set -euo pipefail
 
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
-# shellcheck source=qemu-scripts/time-scale.sh
-. "$root/qemu-scripts/time-scale.sh"
 
 # 4 GiB and what describes their pages; a file in it is sparse.
 nvdimm=4224M
