@@ -111,6 +111,6 @@ class Locks:
                 if error.errno != errno.EWOULDBLOCK:
                     break  # a file system without locks
                 if time.monotonic() > give_up:
-                    refuse(f"{option} {file}: another run uses it")
+                    refuse(f"{option} {file}: another run uses it: wait until that ends, or name another file")
                 time.sleep(0.05)
         self._held[file] = fd

@@ -209,7 +209,7 @@ class Parser:
         if self.words:
             refuse(f"'{self.words[0]}': rxe-vm shell takes no command")
         if not os.isatty(0):
-            refuse("rxe-vm shell wants a terminal")
+            refuse("rxe-vm shell wants a terminal: rxe-vm run needs none")
         self.add_guest("guest", "guest", 1, "exec bash -i")
         self.take_terminal(self.request.guests[0])
 

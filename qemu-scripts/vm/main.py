@@ -46,7 +46,7 @@ def open_standard_files() -> None:
 def make_folder(request: Request, places: Places) -> str:
     run = make_run_folder(places.out, request.name)
     if '"' in run or "\n" in run:
-        refuse(f"{run}: a kernel parameter cannot hold this path")
+        refuse(f"{run}: a kernel parameter cannot hold a quote or the end of a line: set RXE_OUT to a folder without them")
     return run
 
 
