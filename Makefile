@@ -369,7 +369,7 @@ for-users: $(RDMA_TREE)/.git
 	$(LOCKED) $(RELEASE_RDMA) scripts/build-rdma-core $(RELEASE_RDMA) /run/rxe-vm/rdma-core
 	$(LOCKED) $(RELEASE)/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/$(RELEASE)/selftests \
 		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=. examples
-	$(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash RDMA_CORE=
+	$(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA)
 	@scripts/man-pages
 
 .PHONY: export

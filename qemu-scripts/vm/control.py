@@ -3,7 +3,7 @@
 
 A guest is not trusted.  Whatever runs in it can write to the port.  So a line is one of the known
 words with numbers in their range, or it is dropped and counted.  No word of a guest becomes a
-path, and text of a guest is printable ASCII of a limited length.
+path here, and text of a guest is printable ASCII of a limited length.
 """
 
 import re
@@ -14,10 +14,14 @@ from vm.guests import MAX_GUESTS
 from vm.messages import printable
 
 LONGEST_LINE = 4000
-MOST_MESSAGES = 1000  # of one boot, without what it says of memory
+MOST_MESSAGES = 1000  # of one boot, without what is recorded
+# What is kept as it comes, and which side says it.
+RECORDED = {"memory": "server", "posted": "client"}
 
 _NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"
 _MEMORY = "link|device|region|piece|window|sent|unknown"
+_CALLER = r" /[^ ]+\+0x[0-9a-f]{1,16}"
+_POSTED = f"site [0-9.]{{1,20}}({_CALLER}){{1,8}}|request 0x[0-9a-f]{{1,6}} [0-9]{{1,8}} [0-9.]{{1,20}}"
 # Of each word what follows it, and the largest number.
 _WORDS: dict[str, tuple[str, int]] = {
     "started": ("", 0),
@@ -30,6 +34,7 @@ _WORDS: dict[str, tuple[str, int]] = {
     "tell": (" (?P<text>.{1,200})", 0),
     "fail": (" (?P<text>.+)", 0),
     "memory": (f" (?P<text>({_MEMORY}) .+)", 0),
+    "posted": (f" (?P<text>{_POSTED})", 0),
 }
 _PATTERNS = {word: re.compile(word + rest) for word, (rest, _) in _WORDS.items()}
 
@@ -73,7 +78,7 @@ class Port:
         for line in lines:
             too_long, self._too_long = self._too_long or len(line) > LONGEST_LINE, False
             message = None if too_long else parse(line)
-            self._messages += message is not None and message.word != "memory"
+            self._messages += message is not None and message.word not in RECORDED
             if message and self._messages <= MOST_MESSAGES:
                 yield message
             else:

@@ -7,7 +7,7 @@ import stat
 import time
 from collections.abc import Callable
 
-from vm.control import Message
+from vm.control import RECORDED, Message
 from vm.guests import KILLED, Guest
 from vm.machines import Boot, Machine
 from vm.messages import printable
@@ -244,8 +244,8 @@ class Run:
 
     def hear(self, boot: Boot) -> None:
         for message in boot.port.feed(read_some(boot.control)):
-            if message.word == "memory" and boot.guest.side == "server":
-                boot.note_memory(message.text)
+            if RECORDED.get(message.word) == boot.guest.side:
+                boot.record(message)
             # Ignore other messages that a guest sent before its power was cut.
             elif boot is self.boots[boot.guest] and boot.guest.ended != KILLED:
                 answer = self.answers.get(message.word)

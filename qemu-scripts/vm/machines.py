@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from vm.command_line import quote
-from vm.control import Port
+from vm.control import Message, Port
 from vm.guests import Guest
 from vm.output import LIMIT, Cut, Log
 from vm.qemu import Command, Lab, environment
@@ -85,7 +85,7 @@ class Boot(Machine):
         self.never_up = ""  # why it did not come up, as far as its console tells
         self.taint: dict[int, str] = {}  # the bits that it has told of its kernel, and since when
         self.port = Port()
-        self.memory: Log | None = None
+        self.recorded: Log | None = None  # a server's memory, or what a client has posted
         self._to_guest = make_fifo(lab.path(f"{self.name}.control.in"))
         self.control = make_fifo(lab.path(f"{self.name}.control.out"))
         self.ways += [self._to_guest, self.control]
@@ -121,7 +121,7 @@ class Boot(Machine):
         if os.path.exists(self.lab.path(file)) and os.path.getsize(self.lab.path(file)) > LIMIT:
             raise Cut(f"{file} has more than {LIMIT >> 20} MiB")
 
-    def note_memory(self, line: str) -> None:
-        """What guest/registrations tells, for crash-states."""
-        self.memory = self.memory or Log(self.lab.path(f"{self.name}.memory"))
-        self.memory.write(f"{line}\n".encode())
+    def record(self, message: Message) -> None:
+        """For crash-states, in the file BOOT.memory or BOOT.posted."""
+        self.recorded = self.recorded or Log(self.lab.path(f"{self.name}.{message.word}"))
+        self.recorded.write(f"{message.text}\n".encode())

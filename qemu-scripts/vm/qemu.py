@@ -42,9 +42,9 @@ def peers_of(lab: Lab, guest: Guest) -> list[Guest]:
     return {"server": request.clients, "client": request.servers}.get(guest.side, [guest])
 
 
-def tell_lines(lab: Lab, guest: Guest) -> str:
-    """What crash-states wants to know of what a client prints.  Not before the program is built."""
-    program = lab.places.tool("tell-lines")
+def for_client(lab: Lab, guest: Guest, tool: str) -> str:
+    """What tells crash-states of a client: what it prints, which line posts.  Not before it is built."""
+    program = lab.places.tool(tool)
     wanted = guest.side == "client" and any(server.options.pmem for server in lab.request.servers)
     return program if wanted and os.access(program, os.X_OK) else ""
 
@@ -94,7 +94,8 @@ def environment(lab: Lab, guest: Guest) -> str:
         "RXE_COMMAND": guest.command,
         "RXE_MODULES": guest.kernel.modules,
         "RXE_SHARES": str(len(options.share)),
-        "RXE_TELL_LINES": tell_lines(lab, guest),
+        "RXE_TELL_LINES": for_client(lab, guest, "tell-lines"),
+        "RXE_POST_LIBRARY": for_client(lab, guest, "record-posts.so"),
         "RXE_PMEM_MALLOC": str(options.pmem_malloc or ""),
         "RXE_PMEM_LIBRARY": places.tool("pmem-malloc.so"),
         "RXE_NVME_DISK": f"{options.nvme}M" if options.nvme else "",

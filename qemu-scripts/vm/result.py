@@ -14,9 +14,9 @@ Json = dict[str, object]
 
 def dax_devices(boot: Boot) -> list[Json]:
     """Where a server's device DAX begins in BOOT.pmem0, as its guest tells."""
-    if not boot.memory:
+    if not boot.recorded:
         return []
-    with open(boot.memory.path, encoding="ascii") as memory:
+    with open(boot.recorded.path, encoding="ascii") as memory:
         told = re.findall(r"^device (dax[0-9.]{1,20}) ([0-9]{1,19}) ([0-9]{1,19})$", memory.read(), re.M)
     return [{"device": name, "offset": int(at), "size": int(size)} for name, at, size in told]
 

@@ -91,4 +91,6 @@ function packet(fields, y,	f, fill, from, to, back, middle) {
 		printf "<path d=\"M%d %d l%d -4 v8 z\" fill=\"%s\"/>\n", to, y - 2 + SLOPE, back * 10, fill
 	if (f[8] != "ok")
 		text(RIGHT + 18, y + 3, "start", fill, f[8] (f[9] == "" ? "" : ": " f[9]))
+	else if (f[9] != "")
+		text(RIGHT + 18, y + 3, "start", "#666", f[9])
 }

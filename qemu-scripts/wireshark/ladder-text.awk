@@ -88,7 +88,7 @@ function to_the_left(text) {
 
 function verdict() {
 	if ($8 == "ok")
-		return ""
+		return $9 == "" ? "" : "  " $9
 	return "  " toupper($8) ($9 == "" ? "" : ": " $9)
 }
 

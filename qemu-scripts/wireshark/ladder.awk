@@ -3,7 +3,7 @@
 # Finds out what became of each packet of the RC connections in a capture, or in the captures of all ends of a link.
 # `ladder` calls it, with -v ends="NAME ADDRESS NAME ADDRESS ..." if there are captures of all ends, in the order of
 # columns, and -v power=SIDE -v cut=FRAME -v lost_file=FILE if that side's power fails after that frame of its capture and
-# these frames of it are lost.
+# these frames of it are lost.  -v lines_file=FILE has "QP PSN WHERE": the line of the program that has posted a request.
 #
 # Input, one line for each packet of each capture:
 #
@@ -83,6 +83,8 @@ END {
 	}
 	if (cut != "")
 		cut_power()
+	if (lines_file != "")
+		name_lines()
 	print_all()
 }
 
@@ -307,6 +309,26 @@ function cut_power(	line, list, gone, i) {
 			left_out[n]
 		else if (frame[power, order[n]] in gone)
 			judge(n, "gone", "lost with the power")
+	}
+}
+
+# A request that was sent again keeps what is said of that.  Of a long one, its first packet has the line, and what is lost.
+function name_lines(	line, at, where, psn, key) {
+	while ((getline line < lines_file) > 0) {
+		at = index(line, " ")
+		at += index(substr(line, at + 1), " ")
+		where[substr(line, 1, at - 1)] = substr(line, at + 1)
+	}
+	for (n = 1; n <= packets; n++) {
+		if (from[n] != 1 || fate[n] != "ok" && fate[n] != "gone")
+			continue
+		psn = psn_of[n]
+		if (fate[n] == "gone" && name_of[n] ~ / (MIDDLE|LAST)/)
+			for (at = 0; at < 4096 && !((connection[n] " " psn) in where); at++)
+				psn = (psn + PSNS - 1) % PSNS
+		key = connection[n] " " psn
+		if (key in where)
+			remark[n] = (remark[n] == "" ? "" : remark[n] ", ") where[key]
 	}
 }
 
