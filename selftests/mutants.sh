@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Breaks of a program, made on purpose: what the tests must notice.  A file of them has the name of the source file that
-# it breaks.  Each begins like this, and its patch follows:
+# it breaks.  Each begins like this, and its patch follows (git diff -U1: what a mutant does not change need not stay):
 #
 #	From NAME
 #	what it breaks, in a sentence
