@@ -50,10 +50,20 @@ $(call known,KERNELS,$(notdir $(wildcard kernel/v*)))
 topics := $(patsubst kernel/$(BASE)/%/series,%,$(wildcard kernel/$(BASE)/*/series))
 $(call known,TOPIC,$(topics))
 $(call known,TOPICS,$(topics) $(filter $(topics:%=%/%),$(TOPICS)))
+$(call known,TARGET_RXE,stock fixed series)
+$(call known,INITIATOR_RXE,stock fixed series)
+$(call known,STOCK_ICRC,legacy conforming both)
 ifneq ($(MUTANTS),)
 $(call known,MUTANTS,$(notdir $(wildcard selftests/mutants/*)) \
 	$(filter $(shell sed -n 's/^From //p' selftests/mutants/*),$(MUTANTS)))
 endif
+
+# Paths that are given are there, and numbers are numbers.
+space := $() $()
+$(foreach given,LINUX_SRC RDMA_CORE_SRC IPROUTE2_SRC PERFTEST_SRC WIRESHARK_SRC STOCK_KERNEL CONTINUE,$(if $($(given)), \
+	$(if $(wildcard $(subst $(space),\ ,$($(given)))),,$(error $(given)=$($(given)): no such file or folder))))
+$(foreach given,JOBS ROUNDS,$(if $($(given)),$(if $(shell test '$($(given))' -gt 0 2>/dev/null && echo yes),, \
+	$(error $(given)=$($(given)): say a number from 1))))
 
 # wants TARGET,WORD: the target is of bases for which the word of scripts/bases holds.
 wants = $(if $(filter $1,$(MAKECMDGOALS)),$(if $(filter $(BASE),$(shell scripts/bases $2)),, \
@@ -291,12 +301,12 @@ NEWEST_RDMA_CORE := $(lastword $(sort $(notdir $(wildcard rdma-core-provider/v*)
 # Each is a pull request, except what only this project has.
 RDMA_TOPICS = $(sort $(notdir $(patsubst %/0000-cover-letter.patch,%,$(shell grep -l '^Subject: .PATCH' \
 	rdma-core-provider/$(NEWEST_RDMA_CORE)/*/0000-cover-letter.patch))))
-submission-rdma-core: $(RDMA_TREE)/.git
+submission-rdma-core: $(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),$(RDMA_TREE)/.git)
 	@$(if $(filter $(RDMA_CORE),$(NEWEST_RDMA_CORE)),for topic in $(or $(TOPIC),$(RDMA_TOPICS)); do \
 		scripts/submission rdma-core $(RDMA_TREE) $(RDMA_SERIES)/$$topic $(SUBMISSIONS)/rdma-core-$$topic || exit; done,\
 		$(MAKE) --no-print-directory RDMA_CORE=$(NEWEST_RDMA_CORE) $@)
 NEWEST_IPROUTE2 := $(lastword $(sort $(notdir $(wildcard userspace/iproute2/v*))))
-submission-iproute2: $(IP_TREE)/.git
+submission-iproute2: $(if $(filter $(IPROUTE2),$(NEWEST_IPROUTE2)),$(IP_TREE)/.git)
 	@$(if $(filter $(IPROUTE2),$(NEWEST_IPROUTE2)),scripts/submission iproute2 $(IP_TREE) $(IP_SERIES) $(SUBMISSIONS)/iproute2,\
 		$(MAKE) --no-print-directory IPROUTE2=$(NEWEST_IPROUTE2) $@)
 submission-perftest: $(PT_TREE)/.git
