@@ -18,7 +18,7 @@ TEST_F(run, a_store_by_the_cpu_may_be_left_at_once)
 	load("spec");
 	EXPECT_STATES(0, 2, "00");
 	EXPECT_STATES(1, 2, "00 10");
-	EXPECT_STATES(2, 2, "00 01 10 11");
+	EXPECT_STATES(2, 2, "00 10 11");
 }
 
 TEST_F(run, a_write_back_and_a_fence_are_a_floor)
@@ -50,7 +50,7 @@ TEST_F(run, a_write_back_without_a_fence_is_no_floor)
 	cpu_store(1, 1);
 	cpu_write_back("clflushopt", 1);
 	load("spec");
-	EXPECT_STATES(4, 2, "00 01 10 11");
+	EXPECT_STATES(4, 2, "00 10 11");
 }
 
 TEST_F(run, each_fence_waits_for_each_write_back)
@@ -82,7 +82,7 @@ TEST_F(run, a_store_after_the_write_back_is_not_covered)
 	cpu_store(1, 1);
 	cpu_sfence();
 	load("spec");
-	EXPECT_STATES(5, 2, "10 11 20 21");
+	EXPECT_STATES(5, 2, "10 20 21");
 }
 
 TEST_F(run, a_fence_is_that_of_its_thread)
@@ -118,7 +118,7 @@ TEST_F(run, a_write_back_covers_its_line)
 	cpu_write_back("clwb", 3);
 	cpu_sfence();
 	load("spec");
-	EXPECT_STATES(4, 8, "00000000 00000001 10000000 10000001");
+	EXPECT_STATES(4, 8, "00000000 10000000 10000001");
 	EXPECT_STATES(5, 9, "10000001/ 100000010");
 }
 

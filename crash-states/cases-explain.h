@@ -80,12 +80,12 @@ TEST_F(run, a_qp_has_no_race_with_what_it_has_stored_since)
 	EXPECT_STATES(7, 1, "3 4");
 }
 
-TEST_F(run, a_part_of_a_word_does_not_undo_the_other_part)
+TEST_F(run, a_part_of_a_word_may_come_after_the_whole_of_another_qp)
 {
 	write_bytes(1, KEY, 0, 4, 1);
 	second_qp_stores(2);
 	load("spec");
-	EXPECT_STATES(4, 1, "2");
+	EXPECT_STATES(4, 1, "/ 2");
 }
 
 TEST_F(run, atomics_keep_the_order_in_which_they_came)
@@ -146,11 +146,13 @@ static const char *explanation_at(unsigned int moment, const char *words, const 
 
 	model_cut(&model, moment);
 	for (unsigned int i = 0; words[i]; i++) {
-		uint32_t w = history_word(&history, offset_of_digit(i));
+		for (uint64_t byte = 0; byte < WORD; byte++) {
+			uint32_t w = history_word(&history, offset_of_digit(i) + byte);
 
-		for (int32_t p = START; w != NEVER && p < model_top(&model, w); p++)
-			if ((model_value(&history, w, p) & 0xff) == (uint64_t)(words[i] - '0'))
-				*list_add(&state.held) = (struct held){ w, p };
+			for (int32_t p = w == NEVER ? START : model_floor(&model, w); w != NEVER && p < model_top(&model, w); p++)
+				if ((model_value(&history, w, p) & 0xff) == (uint64_t)(words[i] - '0'))
+					*list_add(&state.held) = (struct held){ w, p };
+		}
 	}
 	explain(&e, &model, checker, &state);
 	free(text);
@@ -253,7 +255,7 @@ TEST_F(run, a_word_in_two_parts_is_the_mistake)
 	write_bytes(1, KEY, 0, 4, 1);
 	write_bytes(2, KEY, 4, 4, 2);
 	load("spec");
-	EXPECT_EXPLANATION("1", WANTS(4, 2),
+	EXPECT_EXPLANATION("0", WANTS(4, 2),
 			   "Why: WRITE psn 2 (0x4 to 0x8) is lost.  WRITE psn 1 (0x0 to 0x4) has stored the other part of the same word, and is there: what two requests store a power failure may tear.  One ATOMIC WRITE stores the word at once.\n");
 }
 

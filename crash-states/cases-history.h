@@ -392,12 +392,15 @@ TEST_F(run, stores_that_overlap_are_told_apart)
 	response(3);
 	write_bytes(4, KEY, 24, 8, 3);
 	load("spec");
-	EXPECT_EQ(8, history.words);
-	EXPECT_EQ(7, history.stretches.n);
+	EXPECT_EQ(10, history.words);
+	EXPECT_EQ(9, history.stretches.n);
 	EXPECT_STATES(4, 8, "01/22/00 01/22/01 01/22/10 01/22/11 11/22/00 11/22/01 11/22/10 11/22/11");
 	EXPECT_STATES(5, 4, "01/2 01/3 11/2 11/3");
-	EXPECT_EQ(0x0202020201010101, model_value(&history, history_word(&history, 16), 1));
-	EXPECT_EQ(0x0101010102020202, model_value(&history, history_word(&history, 40), 1));
+	EXPECT_EQ(0x01010101, model_value(&history, history_word(&history, 16), 0));
+	EXPECT_EQ(0x02020202, model_value(&history, history_word(&history, 20), 1));
+	EXPECT_EQ(0x02020202, model_value(&history, history_word(&history, 40), 1));
+	EXPECT_EQ(0x01010101, model_value(&history, history_word(&history, 44), 0));
+	EXPECT_EQ(NEVER, history_word(&history, 22));
 }
 
 /* Its words are next to each other: one stretch, but each may be old or new. */

@@ -240,7 +240,7 @@ static bool take_digits(void *arg, struct model *at, const struct state *state, 
 static struct coverage take_sample(unsigned int words, size_t states, size_t limit, uint64_t seed)
 {
 	const struct sample_options options = { .states = states, .limit = limit, .seed = seed };
-	unsigned int last = capture.frames;
+	unsigned int last = capture_last_moment(&capture);
 	struct coverage coverage;
 
 	taken.words = words;

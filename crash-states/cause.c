@@ -67,7 +67,8 @@ static const struct request *find_durable_before(const struct model *model, cons
 
 		if (request->packet->opcode != ROCE_RC_ATOMIC_WRITE || !request->updates ||
 		    request->flow != lost->flow || request->psn <= lost->psn || (flush && request->psn > flush->psn) ||
-		    stored->stretch == update->stretch || stored->covered >= update->covered)
+		    history->stretches.v[stored->stretch].offset / WORD == history->stretches.v[update->stretch].offset / WORD ||
+		    stored->covered >= update->covered)
 			continue;
 		by = history->flows.v[lost->flow].flush.v[stored->covered - 1];
 		if (answered(&history->requests.v[by], model->moment))
@@ -210,19 +211,46 @@ static void classify_missing_flush(struct cause *c, const struct model *model, c
 	}
 }
 
-/* Does the word keep a part that an earlier request has stored, next to the part that is lost? */
-static bool is_in_parts(const struct model *model, const struct held *held, const struct update *update)
+/* What the word, or the part of one, holds in the state: of the request that stored it, or NULL. */
+static const struct request *holder_of(const struct model *model, const held_list *held, uint32_t word)
 {
-	return held->position != START && update->mask != 0xff &&
-	       !(model_update(model->history, held->word, held->position)->mask & update->mask);
+	int32_t position = model_top(model, word);
+
+	for (size_t i = 0; i < held->n; i++)
+		if (held->v[i].word == word)
+			position = held->v[i].position;
+	return position == START ? NULL : model_request(model, word, position);
+}
+
+/*
+ * The request of the same QP that has stored another part of the word just before, and is there; or NULL.  What a flush
+ * stands between, the program has told apart.
+ */
+static const struct request *find_other_part(const struct cause *c, const struct model *model, const held_list *held)
+{
+	const struct history *history = model->history;
+	uint64_t word = history_offset(history, c->held->word) / WORD;
+	uint32_t s = history_stretch_at(history, word * WORD);
+
+	for (; s < history->stretches.n && history->stretches.v[s].offset / WORD == word; s++) {
+		const struct request *other;
+
+		if (history->stretches.v[s].length >= WORD || history->stretches.v[s].word == c->held->word)
+			continue;
+		other = holder_of(model, held, history->stretches.v[s].word);
+		if (other && other->flow == c->lost->flow && other->psn < c->lost->psn &&
+		    other->flushes_before == c->lost->flushes_before)
+			return other;
+	}
+	return NULL;
 }
 
 static void classify_by_flush(struct cause *c, const struct model *model, const struct update *update,
-			      const struct request *elsewhere)
+			      const held_list *held, const struct request *elsewhere)
 {
-	if (is_in_parts(model, c->held, update)) {
+	c->near = find_other_part(c, model, held);
+	if (c->near) {
 		c->kind = CULPRIT_IN_PARTS;
-		c->near = model_request(model, c->held->word, c->held->position);
 	} else if (c->flush && c->seen && c->flush->psn < c->seen->psn) {
 		c->kind = CULPRIT_PASSED;
 	} else if (c->flush && !c->seen && elsewhere) {
@@ -308,7 +336,7 @@ struct cause classify(const struct model *model, const held_list *held, const he
 	if (is_made_durable_by_cpu(history, c.lost, update))
 		classify_by_cpu(&c, model, update, elsewhere);
 	else
-		classify_by_flush(&c, model, update, elsewhere);
+		classify_by_flush(&c, model, update, held, elsewhere);
 	return c;
 }
 

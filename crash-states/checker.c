@@ -130,7 +130,7 @@ static void put_words(const struct history *history, struct slot *slot, const he
 		stretch = &history->stretches.v[s];
 		at = (size_t)(held->word - stretch->word) * WORD;
 		memcpy(slot->map + stretch->offset + at,
-		       stretch_bytes(history, s, model ? model->top[s] : held->position) + at, WORD);
+		       stretch_bytes(history, s, model ? model->top[s] : held->position) + at, word_length(stretch));
 	}
 }
 
@@ -140,7 +140,7 @@ static void put_part(const struct history *history, uint32_t s, int32_t position
 {
 	const struct stretch *stretch = &history->stretches.v[s];
 	uint64_t from = stretch->offset > at ? stretch->offset : at;
-	uint64_t end = stretch->offset + (uint64_t)stretch->words * WORD;
+	uint64_t end = stretch->offset + stretch->length;
 
 	if (end > at + length)
 		end = at + length;
@@ -246,7 +246,7 @@ static void open_slot(struct checker *checker, struct slot *slot, unsigned int n
 	use_pages_of(slot, content->fd, content->start, content->size);
 	for (size_t s = 0; s < history->stretches.n; s++) {
 		const struct stretch *stretch = &history->stretches.v[s];
-		uint64_t end = stretch->offset + (uint64_t)stretch->words * WORD;
+		uint64_t end = stretch->offset + stretch->length;
 
 		for (uint64_t page = stretch->offset / PAGE; page * PAGE < end; page++)
 			use_page(slot, page);
@@ -365,7 +365,7 @@ static void bring_to_top(const struct history *history, struct slot *slot, const
 		uint32_t s = history->updates.v[u].stretch;
 		const struct stretch *stretch = &history->stretches.v[s];
 
-		put_part(history, s, model->top[s], stretch->offset, (size_t)stretch->words * WORD,
+		put_part(history, s, model->top[s], stretch->offset, stretch->length,
 			 slot->map + stretch->offset);
 	}
 	put_words(history, slot, &slot->held, model);

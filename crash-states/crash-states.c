@@ -545,13 +545,26 @@ static void compare_word(const struct run *run, const struct content *end, uint6
 			 struct unexplained *unexplained)
 {
 	const struct history *history = &run->history;
-	uint32_t w = history_word(history, offset);
-	uint64_t value;
+	uint64_t value, rest[2];
+	bool wrong = false;
 
 	memcpy(&value, end->bytes + offset, WORD);
-	if (w == NEVER ? !memcmp(&value, run->start.bytes + offset, WORD) : is_explained(history, w, value))
+	memcpy(&rest[0], end->bytes + offset, WORD);
+	memcpy(&rest[1], run->start.bytes + offset, WORD);
+	for (uint32_t s = history_stretch_at(history, offset);
+	     s < history->stretches.n && history->stretches.v[s].offset < offset + WORD; s++) {
+		const struct stretch *stretch = &history->stretches.v[s];
+		uint64_t from = stretch->offset > offset ? stretch->offset : offset, part = 0;
+
+		memcpy(&part, end->bytes + from, word_length(stretch));
+		wrong |= !is_explained(history, stretch->word + (from - stretch->offset) / WORD, part);
+		/* What no request stored to is left. */
+		for (int i = 0; i < 2; i++)
+			memset((uint8_t *)&rest[i] + (from - offset), 0, word_length(stretch));
+	}
+	if (!wrong && rest[0] == rest[1])
 		return;
-	add_to_ranges(history, w == NEVER ? &unexplained->own : &unexplained->wrong, offset);
+	add_to_ranges(history, wrong ? &unexplained->wrong : &unexplained->own, offset);
 	*list_add(&unexplained->words) = (struct word_content){ offset, value };
 }
 
@@ -1172,7 +1185,7 @@ static void read_state(const struct run *run, const char *id, struct state *stat
 		fail("%s: this run has no cut %s", path, cut);
 
 	while ((got = fscanf(file, " held %" SCNu64 " %d", &offset, &position)) == 2) {
-		uint32_t w = offset % WORD ? NEVER : history_word(&run->history, offset);
+		uint32_t w = history_word(&run->history, offset);
 
 		if (w == NEVER || position < START ||
 		    position >= (int32_t)run->history.stretches.v[history_stretch_of(&run->history, w)].n)
@@ -1239,15 +1252,16 @@ static int lose(struct run *run, const struct options *o)
 		uint32_t s = history_stretch_of(history, w);
 		int32_t position = model->open_at[s] == NEVER ? model->top[s] : model->choice[w];
 		off_t at = run->start.start + history_offset(history, w);
-		uint64_t value, is;
+		ssize_t length = word_length(&history->stretches.v[s]);
+		uint64_t value, is = 0;
 
-		if (pread(fd, &is, WORD, at) != WORD)
+		if (pread(fd, &is, length, at) != length)
 			fail_errno("--lose %s", o->lose);
 		/* What the target's own CPU made of it stays. */
 		if (!is_explained(history, w, is))
 			continue;
 		value = model_value(history, w, position);
-		if (value != is && pwrite(fd, &value, WORD, at) != WORD)
+		if (value != is && pwrite(fd, &value, length, at) != length)
 			fail_errno("--lose %s", o->lose);
 	}
 	if (close(fd))

@@ -86,18 +86,30 @@ static void remove_folder(void)
 	rmdir(net.folder);
 }
 
-/* The digits of a state: of the words from 0 on. */
-static void digits(const struct state *state, unsigned int words, char *text)
+/* What the word at @offset holds: nothing where nothing was stored. */
+static uint64_t value_in_state(const struct state *state, uint64_t offset)
 {
-	for (unsigned int i = 0; i < words; i++) {
-		uint32_t w = history_word(&history, offset_of_digit(i));
+	uint64_t value = 0;
+
+	for (unsigned int byte = 0; byte < WORD; byte++) {
+		uint32_t w = history_word(&history, offset + byte);
 		int32_t position = w == NEVER ? START : model_top(&model, w);
-		uint64_t value;
 
 		for (size_t h = 0; h < state->held.n; h++)
 			if (state->held.v[h].word == w)
 				position = state->held.v[h].position;
-		value = w == NEVER ? 0 : model_value(&history, w, position);
+		if (w != NEVER)
+			value |= model_value(&history, w, position) << 8 * byte;
+	}
+	return value;
+}
+
+/* The digits of a state: of the words from 0 on. */
+static void digits(const struct state *state, unsigned int words, char *text)
+{
+	for (unsigned int i = 0; i < words; i++) {
+		uint64_t value = value_in_state(state, offset_of_digit(i));
+
 		/* A word of two values is one that was stored in parts. */
 		text[i] = value == (value & 0xff) * 0x0101010101010101ull ? '0' + (value & 0xff) : '/';
 	}

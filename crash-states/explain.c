@@ -288,12 +288,13 @@ static void print_key(const struct model *model, FILE *file, uint32_t word)
 {
 	const struct history *history = model->history;
 	const struct request *request = model_request(model, word, model_top(model, word));
+	size_t length = word_length(&history->stretches.v[history_stretch_of(history, word)]);
 	uint64_t va, run, place, offset = history_offset(history, word);
 
 	if (!request->rkey)
 		return;
 	for (size_t i = 0; region_run(request->region, request->va, request->length, i, &va, &run, &place); i++)
-		if (offset + WORD > place && offset < place + run)
+		if (offset + length > place && offset < place + run)
 			fprintf(file, "; key 0x%x + 0x%" PRIx64, request->rkey,
 				va + (offset > place ? offset - place : 0) - request->region->va);
 }

@@ -30,7 +30,7 @@ static bool changes(const struct history *history, const struct update *update)
 
 	return memcmp(stretch_bytes(history, update->stretch, position),
 		      stretch_bytes(history, update->stretch, position - 1),
-		      (size_t)history->stretches.v[update->stretch].words * WORD);
+		      history->stretches.v[update->stretch].length);
 }
 
 /* May the ATOMIC WRITE be left without the update?  What it replaces itself does not count. */
@@ -38,7 +38,8 @@ static bool may_be_missing(const struct history *history, const struct update *u
 			   const struct request *atomic_write)
 {
 	return (update->covered == NEVER || update->covered > atomic_write->flushes_before) &&
-	       update->stretch != history->updates.v[atomic_write->first_update].stretch &&
+	       history->stretches.v[update->stretch].offset / WORD !=
+		       history->stretches.v[history->updates.v[atomic_write->first_update].stretch].offset / WORD &&
 	       changes(history, update);
 }
 

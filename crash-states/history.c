@@ -932,17 +932,21 @@ static void mark(mark_list *marks, uint64_t offset, int depth)
 	*list_add(marks) = (struct mark){ offset, depth };
 }
 
-/* The words from @place on.  One of which only a part is meant is a stretch by itself. */
+/* The words from @place on.  What is stored of one in part is a stretch by itself; a flush takes the whole or nothing. */
 static void mark_run(mark_list *marks, uint64_t place, uint64_t length, bool stores)
 {
 	uint64_t end = place + length;
 
-	mark(marks, place / WORD * WORD, stores);
-	mark(marks, (end + WORD - 1) / WORD * WORD, -stores);
-	if (place % WORD)
-		mark(marks, (place / WORD + 1) * WORD, 0);
-	if (end % WORD)
-		mark(marks, end / WORD * WORD, 0);
+	mark(marks, stores ? place : place / WORD * WORD, stores);
+	mark(marks, stores ? end : (end + WORD - 1) / WORD * WORD, -stores);
+	for (unsigned int i = 0; i < 2; i++) {
+		uint64_t edge = i ? end : place;
+
+		if (edge % WORD) {
+			mark(marks, edge / WORD * WORD, 0);
+			mark(marks, (edge / WORD + 1) * WORD, 0);
+		}
+	}
 }
 
 static bool is_store(const struct request *request)
@@ -995,12 +999,12 @@ static int by_offset(const void *a, const void *b)
 
 static void add_stretch(struct history *history, uint64_t from, uint64_t to)
 {
-	uint64_t words = (to - from) / WORD;
+	uint64_t words = (to - from + WORD - 1) / WORD;
 
 	if (words >= NEVER - history->words)
 		fail("%s: too much for one history", history->capture->path);
 	*list_add(&history->stretches) = (struct stretch) {
-		.offset = from, .word = history->words, .words = words, .last = NEVER,
+		.offset = from, .length = to - from, .word = history->words, .words = words, .last = NEVER,
 	};
 	history->words += words;
 }
@@ -1030,7 +1034,7 @@ uint32_t history_stretch_at(const struct history *history, uint64_t offset)
 		uint32_t middle = low + (high - low) / 2;
 		const struct stretch *stretch = &history->stretches.v[middle];
 
-		if (stretch->offset + (uint64_t)stretch->words * WORD <= offset)
+		if (stretch->offset + stretch->length <= offset)
 			low = middle + 1;
 		else
 			high = middle;
@@ -1042,7 +1046,8 @@ uint32_t history_word(const struct history *history, uint64_t offset)
 {
 	uint32_t s = history_stretch_at(history, offset);
 
-	if (s == history->stretches.n || history->stretches.v[s].offset > offset)
+	if (s == history->stretches.n || history->stretches.v[s].offset > offset ||
+	    (offset - history->stretches.v[s].offset) % WORD)
 		return NEVER;
 	return history->stretches.v[s].word + (offset - history->stretches.v[s].offset) / WORD;
 }
@@ -1075,28 +1080,18 @@ static const uint8_t *bytes_before(const struct history *history, const struct r
 	return (early ? before->booted : before->ready) + offset;
 }
 
-static uint64_t word_at(const uint8_t *bytes)
+/* Of a stretch of one word, or of a part of it. */
+static const void *newest_bytes(const struct history *history, const struct stretch *stretch)
 {
-	uint64_t value;
-
-	memcpy(&value, bytes, WORD);
-	return value;
+	return stretch->last == NEVER ? stretch->start : (const void *)&history->updates.v[stretch->last].value;
 }
 
-/* Of a stretch of one word. */
-static uint64_t newest_value(const struct history *history, const struct stretch *stretch)
-{
-	return stretch->last == NEVER ? word_at(stretch->start) :
-					history->updates.v[stretch->last].value;
-}
-
-/* The request stores @length bytes, all those that it has for the stretch, from @place on. */
-static void store(struct history *history, uint32_t index, uint32_t s, uint64_t place,
-		  const uint8_t *bytes, uint64_t length, open_list *open)
+/* The request stores @bytes to the stretch, and to @mask of each word. */
+static void store(struct history *history, uint32_t index, uint32_t s, const uint8_t *bytes, uint8_t mask, open_list *open)
 {
 	struct stretch *stretch = &history->stretches.v[s];
 	struct update update = {
-		.stretch = s, .request = index, .bytes = bytes, .mask = 0xff, .covered = NEVER, .settled = NEVER,
+		.stretch = s, .request = index, .bytes = bytes, .mask = mask, .covered = NEVER, .settled = NEVER,
 		.before = stretch->last,
 	};
 
@@ -1105,9 +1100,8 @@ static void store(struct history *history, uint32_t index, uint32_t s, uint64_t 
 	if (!stretch->start)
 		stretch->start = bytes_before(history, &history->requests.v[index], stretch->offset);
 	if (stretch->words == 1) {
-		update.value = newest_value(history, stretch);
-		update.mask = ((1u << length) - 1) << place % WORD;
-		memcpy((uint8_t *)&update.value + place % WORD, bytes, length);
+		update.value = 0;
+		memcpy(&update.value, bytes, stretch->length);
 	}
 	stretch->last = history->updates.n;
 	stretch->n++;
@@ -1118,26 +1112,61 @@ static void store(struct history *history, uint32_t index, uint32_t s, uint64_t 
 	*list_add(open) = s;
 }
 
+/* Those of the word of the stretch that are among the @length from @place on; of several words, all. */
+static uint8_t part_of(const struct stretch *stretch, uint64_t place, uint64_t length)
+{
+	uint64_t word = stretch->offset / WORD * WORD;
+	uint8_t part = 0;
+
+	if (stretch->words > 1)
+		return 0xff;
+	for (unsigned int i = 0; i < WORD; i++)
+		if (word + i >= place && word + i - place < length)
+			part |= 1 << i;
+	return part;
+}
+
+/* @length bytes from @place on, which is where a stretch begins. */
+static void store_bytes(struct history *history, uint32_t index, uint64_t place, const uint8_t *bytes, uint64_t length,
+			open_list *open)
+{
+	uint32_t s = history_stretch_at(history, place);
+
+	for (uint64_t done = 0; done < length; s++) {
+		const struct stretch *stretch = &history->stretches.v[s];
+
+		store(history, index, s, bytes + done, part_of(stretch, place, length), open);
+		done += stretch->length;
+	}
+}
+
 /* The request stores what is in persistent memory of the @length bytes at its VA. */
 static void store_run(struct history *history, uint32_t index, const uint8_t *bytes, uint32_t length,
 		      open_list *open)
 {
 	struct request *request = &history->requests.v[index];
-	uint64_t va, run, place, part, end;
+	uint64_t va, run, place;
 
 	if (!length || !request->region)
 		return;
-	for (size_t i = 0; region_run(request->region, request->va, length, i, &va, &run, &place); i++) {
-		uint32_t s = history_stretch_at(history, place);
+	for (size_t i = 0; region_run(request->region, request->va, length, i, &va, &run, &place); i++)
+		store_bytes(history, index, place, bytes + (va - request->va), run, open);
+}
 
-		for (uint64_t done = 0; done < run; done += part, s++) {
-			end = history->stretches.v[s].offset +
-			      (uint64_t)history->stretches.v[s].words * WORD;
-			part = end - (place + done) < run - done ? end - (place + done) : run - done;
-			store(history, index, s, place + done, bytes + (va - request->va) + done, part,
-			      open);
-		}
+/* What a word holds that no power failure has taken, before @request stores to it. */
+static uint64_t newest_value(struct history *history, const struct request *request, uint64_t place)
+{
+	uint64_t value;
+
+	for (uint32_t s = history_stretch_at(history, place), done = 0; done < WORD; s++) {
+		struct stretch *stretch = &history->stretches.v[s];
+
+		if (!stretch->start)
+			stretch->start = bytes_before(history, request, stretch->offset);
+		memcpy((uint8_t *)&value + done, newest_bytes(history, stretch), stretch->length);
+		done += stretch->length;
 	}
+	return value;
 }
 
 /* Its answer tells what was there; without one, what the requests before it left. */
@@ -1146,33 +1175,17 @@ static void store_atomic(struct history *history, uint32_t index, open_list *ope
 	struct request *request = &history->requests.v[index];
 	const struct packet *packet = request->packet;
 	uint64_t va, run, place, old, new;
-	struct stretch *stretch;
 
 	if (!region_run(request->region, request->va, WORD, 0, &va, &run, &place) || run != WORD ||
 	    place % WORD)
 		return;
-	stretch = &history->stretches.v[history_stretch_at(history, place)];
-	if (!stretch->start)
-		stretch->start = bytes_before(history, request, place);
-	old = request->answer ? request->answer->original : le64toh(newest_value(history, stretch));
+	old = le64toh(newest_value(history, request, place));
+	if (request->answer)
+		old = request->answer->original;
 	if (packet->opcode == ROCE_RC_CMP_SWAP && old != packet->compare)
 		return;
-	new = packet->opcode == ROCE_RC_FETCH_ADD ? old + packet->swap_or_add : packet->swap_or_add;
-	new = htole64(new);
-	store(history, index, stretch - history->stretches.v, place, (uint8_t *)&new, WORD, open);
-}
-
-/* The bytes of each word of the stretch that are among the @length from @place on. */
-static uint8_t part_of(const struct stretch *stretch, uint64_t place, uint64_t length)
-{
-	uint8_t part = 0;
-
-	if (stretch->words > 1)
-		return 0xff;
-	for (unsigned int i = 0; i < WORD; i++)
-		if (stretch->offset + i >= place && stretch->offset + i - place < length)
-			part |= 1 << i;
-	return part;
+	new = htole64(packet->opcode == ROCE_RC_FETCH_ADD ? old + packet->swap_or_add : packet->swap_or_add);
+	store_bytes(history, index, place, (uint8_t *)&new, WORD, open);
 }
 
 /*
@@ -1230,11 +1243,8 @@ static bool is_open(const struct history *history, uint32_t s, uint32_t flow)
 /* A READ pushes all before it, wherever that goes. */
 static void cover_all(struct history *history, struct request *read, open_list *open)
 {
-	for (size_t o = 0; o < open->n; o++) {
-		const struct stretch *stretch = &history->stretches.v[open->v[o]];
-
-		cover_stretch(history, read, open->v[o], stretch->offset, (uint64_t)stretch->words * WORD);
-	}
+	for (size_t o = 0; o < open->n; o++)
+		cover_stretch(history, read, open->v[o], 0, UINT64_MAX);
 	open->n = 0;
 }
 
@@ -1487,6 +1497,7 @@ bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask)
 	uint64_t va, run, place;
 	uint8_t held = 0;
 
+	offset = offset / WORD * WORD;
 	for (size_t i = 0; flush->region &&
 	     region_run(flush->region, flush->va, flush->length, i, &va, &run, &place); i++)
 		for (unsigned int b = 0; b < WORD; b++)

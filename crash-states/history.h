@@ -72,10 +72,10 @@ struct request {
 struct update {
 	uint32_t stretch, request;
 	union {
-		uint64_t value;		/* of a stretch of one word: all of it, in memory order */
+		uint64_t value;		/* of a stretch of one word, or of less: all of it, in memory order */
 		const uint8_t *bytes;	/* of a longer one: in the capture */
 	};
-	uint8_t mask;			/* the bytes of each word that the request wrote */
+	uint8_t mask;			/* the bytes of each word that the request wrote, beside those of the stretch, too */
 	uint32_t covered;		/* number of the first flush of its QP that covers it, or NEVER */
 	unsigned int settled;		/* the first moment when an answer said that it is there, or NEVER */
 	uint32_t before;		/* the update before this one, of the same stretch, or NEVER */
@@ -91,10 +91,13 @@ struct returned {
 
 /*
  * Words next to each other that each request stores to, and each FLUSH covers, together or not at all.
- * A power failure tears them all the same: each word has a number, and holds one of these updates.
+ * A power failure tears them all the same: each word has a number, and holds one of these updates.  If requests store to
+ * parts of a word, each part is a stretch by itself, with a number, as if it were a word.  Which of them can be left alone:
+ * see order.h.
  */
 struct stretch {
-	uint64_t offset;		/* in the device; a multiple of WORD */
+	uint64_t offset;		/* in the device; a multiple of WORD, unless it is a part of a word */
+	uint64_t length;		/* in bytes; less than WORD, if it is a part of a word */
 	uint32_t word, words;		/* number of the first one, and how many */
 	const uint8_t *start;		/* what they held before */
 	uint32_t last;			/* update */
@@ -145,7 +148,7 @@ void history_needs_stores(const struct history *history);
 /* The stretch that has the byte at @offset, or the next one, or the number of all. */
 uint32_t history_stretch_at(const struct history *history, uint64_t offset);
 
-/* The word at @offset, or NEVER. */
+/* The word at @offset, or the part that begins there, or NEVER. */
 uint32_t history_word(const struct history *history, uint64_t offset);
 
 /* The stretch of a word. */
@@ -163,6 +166,12 @@ static inline uint64_t history_offset(const struct history *history, uint32_t wo
 	const struct stretch *stretch = &history->stretches.v[history_stretch_of(history, word)];
 
 	return stretch->offset + (uint64_t)(word - stretch->word) * WORD;
+}
+
+/* Bytes of each word of the stretch, or of the part of a word that it is. */
+static inline size_t word_length(const struct stretch *stretch)
+{
+	return stretch->length < WORD ? stretch->length : WORD;
 }
 
 /* A flush whose response the target had sent by @moment. */
@@ -212,7 +221,7 @@ bool is_atomic(const struct request *request);
  */
 bool history_race(const struct history *history, const struct update *first, const struct update *second);
 
-/* Does the FLUSH @flush, whatever its placement and QP, hold these bytes of the word at @offset? */
+/* Does the FLUSH @flush, whatever its placement and QP, hold these bytes of the word that has @offset? */
 bool request_holds(const struct request *flush, uint64_t offset, uint8_t mask);
 
 /* The target that has the byte at @offset of all devices. */

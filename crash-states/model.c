@@ -6,6 +6,7 @@
 #include "model.h"
 
 #define FEW_STATES	1024	/* so many are made one by one */
+#define TURNS		4096	/* to bring the words of a line in order */
 #define RACERS		64	/* so many updates of a word may have been executed in another order */
 
 const uint8_t *stretch_bytes(const struct history *history, uint32_t s, int32_t position)
@@ -22,9 +23,9 @@ const uint8_t *stretch_bytes(const struct history *history, uint32_t s, int32_t 
 static uint64_t value_in(const struct history *history, uint32_t s, uint32_t word, int32_t position)
 {
 	size_t at = (size_t)(word - history->stretches.v[s].word) * WORD;
-	uint64_t value;
+	uint64_t value = 0;
 
-	memcpy(&value, stretch_bytes(history, s, position) + at, WORD);
+	memcpy(&value, stretch_bytes(history, s, position) + at, word_length(&history->stretches.v[s]));
 	return value;
 }
 
@@ -156,6 +157,7 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 	qsort_r(model->answer, model->all_answers, sizeof(*model->answer), by_answer,
 		(void *)history);
 	find_witnesses(model);
+	order_find(history, &model->tied);
 	restart(model);
 }
 
@@ -168,13 +170,12 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 
 /*
  * May the first one have been executed after the second, which came later?  An Atomic of either says that it was not:
- * its result is known for the order in which they came.  If they store to parts of the word, the second part must lie in
- * the first.
+ * its result is known for the order in which they came.
  */
 static bool may_overtake(const struct history *history, const struct update *first, const struct update *second)
 {
 	return !is_atomic(&history->requests.v[first->request]) && !is_atomic(&history->requests.v[second->request]) &&
-	       !(second->mask & ~first->mask) && history_race(history, first, second);
+	       history_race(history, first, second);
 }
 
 /* Is it durable with so many flushes executed? */
@@ -497,15 +498,182 @@ static int32_t newest_left(const struct model *model, uint32_t s, uint32_t w, mo
 	return position;
 }
 
-/******************************************************************************
- * States
- */
-
 /* Each word @w of the open stretches @s */
 #define for_each_open(model, s, w) \
 	for (size_t open_ = 0; open_ < (model)->open.n; open_++) \
 		for (uint32_t s = (model)->open.v[open_], w = (model)->history->stretches.v[s].word, \
 		     end_ = w + (model)->history->stretches.v[s].words; w < end_; w++)
+
+/******************************************************************************
+ * Words that are tied
+ */
+
+/* A word of a line that shall not be there, or shall, as another one has not or has come. */
+struct conflict {
+	uint32_t missing, there;	/* words */
+	int32_t missing_at, there_at;	/* the positions of the updates */
+};
+
+static int32_t choice_of(const struct model *model, uint32_t s, uint32_t w)
+{
+	return model->open_at[s] == NEVER ? model->top[s] : model->choice[w];
+}
+
+/* Of the updates of @s above @position, up to what came: the first that is there where @there is, or START. */
+static int32_t find_missing(const struct model *model, uint32_t s, int32_t position, const struct update *there)
+{
+	const struct history *history = model->history;
+	bool durable = is_durable(model, there, model->chosen);
+	int32_t last = position + RACERS < model->top[s] ? position + RACERS : model->top[s];
+
+	for (int32_t p = position + 1; p <= last; p++) {
+		const struct update *missing = stretch_update(history, s, p);
+
+		if (missing->request > there->request)
+			break;
+		if (order_forces(history, missing, there, durable) &&
+		    (position == START || !may_overtake(history, stretch_update(history, s, position), missing)))
+			return p;
+	}
+	return START;
+}
+
+/* The newest store by the CPU at @position or below it, as far as the line tells, or START. */
+static int32_t newest_cached(const struct model *model, uint32_t s, int32_t position)
+{
+	for (int32_t p = position; p >= 0 && p > position - RACERS; p--)
+		if (order_is_cached(model->history, stretch_update(model->history, s, p)))
+			return p;
+	return START;
+}
+
+/* Does some word of the line lack what @conflict->there and ->there_at force? */
+static bool lacks(const struct model *model, const struct tied *tied, struct conflict *conflict)
+{
+	const struct history *history = model->history;
+	uint32_t there_in = history_stretch_of(history, conflict->there), s = history_stretch_of(history, tied->first);
+	const struct update *there;
+
+	if (conflict->there_at == START)
+		return false;
+	there = stretch_update(history, there_in, conflict->there_at);
+	for (uint32_t w = tied->first; w < tied->end; w++) {
+		s = history_stretch_near(history, w, s);
+		if (w == conflict->there || model->open_at[s] == NEVER)
+			continue;
+		conflict->missing = w;
+		conflict->missing_at = find_missing(model, s, model->choice[w], there);
+		if (conflict->missing_at != START)
+			return true;
+	}
+	return false;
+}
+
+static bool find_conflict(const struct model *model, const struct tied *tied, struct conflict *conflict)
+{
+	uint32_t s = history_stretch_of(model->history, tied->first);
+
+	for (uint32_t w = tied->first; w < tied->end; w++) {
+		s = history_stretch_near(model->history, w, s);
+		conflict->there = w;
+		conflict->there_at = choice_of(model, s, w);
+		if (lacks(model, tied, conflict))
+			return true;
+		if (model->history->cpu == NEVER)
+			continue;
+		conflict->there_at = newest_cached(model, s, conflict->there_at);
+		if (lacks(model, tied, conflict))
+			return true;
+	}
+	return false;
+}
+
+/* Take away what is there without the other.  False if it is durable. */
+static bool take_away(struct model *model, const struct conflict *conflict)
+{
+	uint32_t s = history_stretch_of(model->history, conflict->there);
+	int32_t position = conflict->there_at - 1, floor = model_raised_floor(model, s);
+
+	while (position > floor && !permits(model, s, position))
+		position--;
+	if (model->open_at[s] == NEVER || position < floor)
+		return false;
+	model->choice[conflict->there] = position;
+	return true;
+}
+
+/* Let the other be there, too.  False if it cannot be. */
+static bool add_missing(struct model *model, const struct conflict *conflict)
+{
+	uint32_t s = history_stretch_of(model->history, conflict->missing);
+
+	if (!permits(model, s, conflict->missing_at))
+		return false;
+	model->choice[conflict->missing] = conflict->missing_at;
+	return true;
+}
+
+/* Each line that has open words of which some are tied, once. */
+static struct tied *next_tied(struct model *model, size_t *open, uint32_t *word)
+{
+	const struct history *history = model->history;
+
+	for (; *open < model->open.n; ++*open, *word = 0) {
+		const struct stretch *stretch = &history->stretches.v[model->open.v[*open]];
+
+		while (*word < stretch->words) {
+			struct tied *tied = order_from(&model->tied, stretch->word + *word);
+
+			if (!tied || tied->first >= stretch->word + stretch->words)
+				break;
+			*word = tied->end - stretch->word;
+			if (tied->when == model->looked)
+				continue;
+			tied->when = model->looked;
+			return tied;
+		}
+	}
+	return NULL;
+}
+
+/* No conflict is left of choice[]: what is @lost takes along what needs it, or what is left takes along what it needs. */
+static void keep_order(struct model *model, bool lost)
+{
+	struct conflict conflict;
+	struct tied *tied;
+	size_t open = 0;
+	uint32_t word = 0;
+
+	if (!model->tied.n)
+		return;
+	model->looked++;
+	while ((tied = next_tied(model, &open, &word)))
+		/* Each turn loses or adds one value, but what one of them cannot do the other does. */
+		for (int turns = 0; turns < TURNS && find_conflict(model, tied, &conflict); turns++)
+			if (lost ? !take_away(model, &conflict) && !add_missing(model, &conflict) :
+				   !add_missing(model, &conflict) && !take_away(model, &conflict))
+				break;
+}
+
+static bool is_in_order(struct model *model)
+{
+	struct conflict conflict;
+	struct tied *tied;
+	size_t open = 0;
+	uint32_t word = 0;
+
+	if (!model->tied.n)
+		return true;
+	model->looked++;
+	while ((tied = next_tied(model, &open, &word)))
+		if (find_conflict(model, tied, &conflict))
+			return false;
+	return true;
+}
+
+/******************************************************************************
+ * States
+ */
 
 /* From choice[] of the open words. */
 static void set_state(struct model *model, struct state *state)
@@ -535,7 +703,7 @@ static bool is_allowed(struct model *model)
 	for_each_open(model, s, w)
 		if (!permits(model, s, model->choice[w]))
 			return false;
-	return true;
+	return is_in_order(model);
 }
 
 bool model_allows(struct model *model, struct state *state)
@@ -604,6 +772,7 @@ void model_lose(struct model *model, model_pick pick, const void *arg, struct st
 	raise_floors(model);
 	for_each_open(model, s, w)
 		model->choice[w] = newest(model, s, w, pick, arg);
+	keep_order(model, true);
 	set_state(model, state);
 }
 
@@ -620,6 +789,7 @@ void model_leave(struct model *model, model_pick pick, const void *arg, struct s
 	raise_floors(model);
 	for_each_open(model, s, w)
 		model->choice[w] = newest_left(model, s, w, pick, arg);
+	keep_order(model, false);
 	set_state(model, state);
 }
 
@@ -672,5 +842,6 @@ static void choose_by_chance(struct model *model, uint64_t seed)
 void model_random(struct model *model, uint64_t seed, struct state *state)
 {
 	choose_by_chance(model, seed);
+	keep_order(model, mix64(seed) % 2);
 	set_state(model, state);
 }

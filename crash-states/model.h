@@ -13,7 +13,7 @@
 #ifndef MODEL_H
 #define MODEL_H
 
-#include "history.h"
+#include "order.h"
 
 #define START	(-1)		/* position of what a word held before all updates */
 
@@ -67,6 +67,8 @@ struct model {
 	uint32_t *raised_when, now;
 	uint32_t *chosen;		/* of each flow */
 	int32_t *choice;		/* of each word of the open stretches */
+	tied_list tied;
+	uint32_t looked;		/* at the tied words of each line, so many times */
 };
 
 void model_init(struct model *model, const struct history *history, uint64_t seed);

@@ -99,31 +99,24 @@ static void find_ends(struct history *history)
  * What was found in a word
  */
 
-/* Words of the stretch at @at bytes of it. */
-static uint64_t value_at(const struct history *history, const struct update *update, uint64_t at)
+/* The update's bytes of its stretch. */
+static const uint8_t *bytes_of(const struct history *history, const struct update *update)
 {
-	uint64_t value;
-
-	if (history->stretches.v[update->stretch].words == 1)
-		return update->value;
-	memcpy(&value, update->bytes + at, WORD);
-	return value;
+	return history->stretches.v[update->stretch].words == 1 ? (const uint8_t *)&update->value : update->bytes;
 }
 
 /*
- * An answer at @moment to @by, an Atomic or NULL, has found @found in the word at @offset.  If one store alone can have
- * given it that, this was executed, and its request is returned; otherwise NEVER.  Those before the newest few are over.
+ * An answer at @moment to @by, an Atomic or NULL, has found @found in the word, or the part of one, that is @at bytes from the
+ * start of stretch @s.  If one store alone can have given it that, this was executed, and its request is returned; otherwise
+ * NEVER.  Those before the newest few are over.
  */
-static uint32_t find_store(struct history *history, uint64_t offset, uint64_t found, unsigned int moment,
+static uint32_t find_store(struct history *history, uint32_t s, uint64_t at, const uint8_t *found, unsigned int moment,
 			   const struct request *by)
 {
-	uint32_t s = history_stretch_at(history, offset), looked = 0;
 	const struct stretch *stretch = &history->stretches.v[s];
+	size_t length = word_length(stretch), looked = 0;
 	struct update *only = NULL;
-	uint64_t start;
 
-	if (s == history->stretches.n || stretch->offset > offset || stretch->last == NEVER)
-		return NEVER;
 	for (uint32_t u = stretch->last; u != NEVER && looked < NEWEST; u = history->updates.v[u].before) {
 		struct update *update = &history->updates.v[u];
 
@@ -132,41 +125,57 @@ static uint32_t find_store(struct history *history, uint64_t offset, uint64_t fo
 		if (request->packet->moment > moment || request == by)
 			continue;
 		looked++;
-		if (value_at(history, update, offset - stretch->offset) != found)
+		if (memcmp(bytes_of(history, update) + at, found, length))
 			continue;
 		if (only)
 			return NEVER;
 		only = update;
 	}
-	memcpy(&start, stretch->start + (offset - stretch->offset), WORD);
-	if (!only || (looked < NEWEST && start == found))
+	if (!only || (looked < NEWEST && !memcmp(stretch->start + at, found, length)))
 		return NEVER;
 	settle_update(only, moment);
 	prove(&history->requests.v[only->request], moment);
 	return only->request;
 }
 
+/* The same of all that lies in the @length bytes at @place. */
+static void find_stores(struct history *history, uint64_t place, const uint8_t *found, uint64_t length, unsigned int moment)
+{
+	for (uint32_t s = history_stretch_at(history, place);
+	     s < history->stretches.n && history->stretches.v[s].offset < place + length; s++) {
+		const struct stretch *stretch = &history->stretches.v[s];
+		uint64_t from = stretch->offset < place ? (place - stretch->offset + WORD - 1) / WORD * WORD : 0;
+
+		for (uint64_t at = from; stretch->last != NEVER && at < stretch->length; at += WORD)
+			if (stretch->offset + at + word_length(stretch) <= place + length)
+				find_store(history, s, at, found + (stretch->offset + at - place), moment, NULL);
+	}
+}
+
 static void look_at_returned(struct history *history, const struct returned *returned)
 {
 	const struct packet *packet = returned->packet;
-	uint64_t va, run, place, found;
+	uint64_t va, run, place;
 
 	for (size_t i = 0; returned->region &&
 	     region_run(returned->region, returned->va, packet->payload_length, i, &va, &run, &place); i++)
-		for (uint64_t at = -place % WORD; at + WORD <= run; at += WORD) {
-			memcpy(&found, packet->payload + (va - returned->va) + at, WORD);
-			find_store(history, place + at, found, packet->moment, NULL);
-		}
+		find_stores(history, place, packet->payload + (va - returned->va), run, packet->moment);
 }
 
 /* In the order in which they came, so that an Atomic that this one found has its base. */
 static void look_at_atomic(struct history *history, struct request *request)
 {
 	uint64_t va, run, place, found = htole64(request->answer->original);
+	uint32_t s;
 
 	if (!region_run(request->region, request->va, WORD, 0, &va, &run, &place) || run != WORD || place % WORD)
 		return;
-	request->base = find_store(history, place, found, request->answer->moment, request);
+	s = history_stretch_at(history, place);
+	/* What it found in parts has no base. */
+	if (s == history->stretches.n || history->stretches.v[s].offset > place || history->stretches.v[s].length % WORD)
+		return;
+	request->base = find_store(history, s, place - history->stretches.v[s].offset, (uint8_t *)&found,
+				   request->answer->moment, request);
 	if (request->base != NEVER && is_atomic(&history->requests.v[request->base]))
 		request->base = history->requests.v[request->base].base;
 }

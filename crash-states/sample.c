@@ -463,7 +463,7 @@ static void find_parts(struct sampling *s)
 	s->lines.n = s->words.n = 0;
 	for (size_t i = 0; i < model->open.n; i++) {
 		const struct stretch *stretch = &model->history->stretches.v[model->open.v[i]];
-		uint64_t end = stretch->offset + (uint64_t)stretch->words * WORD;
+		uint64_t end = stretch->offset + stretch->length;
 
 		for (uint64_t line = stretch->offset / LINE; line * LINE < end; line++)
 			*list_add(&s->lines) = line;
