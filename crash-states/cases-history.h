@@ -969,10 +969,52 @@ TEST_F(run, a_line_that_is_not_understood_is_an_error)
 	EXPECT_ERROR("line 9: not understood: region what");
 }
 
+TEST_F(run, a_key_that_is_given_twice_and_not_used_is_no_error)
+{
+	add_to_memory("region 0x101 0x101 0x1000 4096");
+	write_bytes(1, OTHER, 0, 8, 1);
+	EXPECT_STREQ("no error", error_of(load));
+}
+
 TEST_F(run, a_key_that_is_given_twice_is_an_error)
 {
 	add_to_memory("region 0x101 0x101 0x1000 4096");
-	EXPECT_ERROR("the key 0x101 was given twice");
+	write_word(1, 0, 1);
+	EXPECT_ERROR("frame 1 (WRITE, psn 1, QP 17): the key 0x101 was given twice, for other memory");
+}
+
+/* A window that was bound anew 256 times, and a region that was registered anew. */
+TEST_F(run, a_key_that_means_the_same_again_is_no_error)
+{
+	add_to_memory("window 0x404 0x7f0000000008 16 0x101 0x2");
+	add_to_memory("region 0x202 0x202 0x7f0000000000 32\npiece 0 32 dax0.0 0");
+	write_bytes(1, 0x404, 8, 8, 1);
+	flush_as(2, OTHER, 0, 0, DURABLE | ROCE_FETH_SEL_MR);
+	response(2);
+	load("spec");
+	EXPECT_STATES(3, 2, "01");
+}
+
+/* Its bytes may be the same, but lie elsewhere. */
+TEST_F(run, a_key_of_another_place_is_an_error)
+{
+	add_to_memory("region 0x202 0x202 0x7f0000000000 32\npiece 0 32 dax0.0 64");
+	write_bytes(1, OTHER, 0, 8, 1);
+	EXPECT_ERROR("the key 0x202 was given twice");
+}
+
+/* READ RESPONSE ONLY and an Atomic's answer, to the target; a refusal brings nothing. */
+TEST_F(run, what_the_target_pulls_is_counted)
+{
+	uint8_t rest[12] = { 0x1f };
+
+	write_word(1, 0, 1);
+	packet(true, ROCE_RC_READ_RESPONSE_ONLY, 900, rest, sizeof(rest));
+	packet(true, ROCE_RC_READ_RESPONSE_ONLY, 901, rest, 4);
+	packet(true, ROCE_RC_ATOMIC_ACK, 902, rest, sizeof(rest));
+	packet(true, ROCE_RC_ACK, 903, rest, 4);
+	load("spec");
+	EXPECT_EQ(2, history.pulled);
 }
 
 #endif /* CASES_HISTORY_H */

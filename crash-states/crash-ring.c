@@ -4,6 +4,7 @@
  *
  *	crash-ring FOLDER MODE RECORDS	makes a run
  *	crash-ring FOLDER buffered RECORDS	the same, right, but all lines are printed at the end
+ *	crash-ring FOLDER pulled RECORDS	the same, right, and the target has pulled some bytes by a READ of its own
  *	crash-ring			checks one state, as the checker of crash-states
  *	crash-ring --serve		stays, and checks each
  *
@@ -134,6 +135,10 @@ static bool make(const char *folder, const char *mode, unsigned int records)
 		return true;
 	}
 	begin(folder);
+	if (!strcmp(mode, "pulled")) {
+		packet(true, ROCE_RC_READ_RESPONSE_ONLY, 9000, "\x1f\0\0\1" "12345678", 12);
+		return ring_make("right", records);
+	}
 	if (strcmp(mode, "buffered"))
 		return ring_make(mode, records);
 	ring_make("right", records);

@@ -443,6 +443,9 @@ static void count_requests(const struct run *run)
 		       other);
 	if (reads && uncovered && !history->rules->read)
 		printf("note: %u READs of persistent memory: a READ makes nothing durable\n", reads);
+	if (history->pulled)
+		printf("note: %u packets were pulled by the target's own READs or Atomics: no request names where they are stored, so they are in no state\n",
+		       history->pulled);
 	if (run->capture.broken)
 		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
 		       run->capture.broken);
@@ -1113,6 +1116,15 @@ static bool misses(struct run *run, struct checker *checker, const struct state 
 	       checker_look_with(checker, &run->model, state, unexplained, NULL) == CONSISTENT;
 }
 
+/*
+ * Nothing is lost, and yet the checker refuses it: it may count on what the target has pulled, which is in no state unless what
+ * the memory held at the end is known.
+ */
+static bool may_miss_what_was_pulled(const struct run *run, const struct explanation *e)
+{
+	return e->cause.kind == CULPRIT_NOTHING_LOST && run->history.pulled && access(run->end, R_OK);
+}
+
 static void explain_failures(struct run *run, const struct options *o, struct checker *checker, struct results *results,
 			     const word_list *unexplained)
 {
@@ -1128,6 +1140,10 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 		if (misses(run, checker, &e.state, unexplained)) {
 			missing++;
 			checker_look(checker, &run->model, &e.state, &said);
+		} else if (may_miss_what_was_pulled(run, &e)) {
+			checker_look(checker, &run->model, &e.state, &said);
+			fail("this run cannot be judged: the target has got %u packets by its own READs or Atomics, no request names where they are stored, and a state in which nothing is lost fails.  Let the initiator store them by WRITE, or name what the memory held at the end (--end FILE).  %s",
+			     run->history.pulled, said);
 		} else if (add_kind(kinds, explained, kind_of_cause(&e))) {
 			steady |= e.cause.kind != CULPRIT_CHECKER;
 			reported[explained++] = report(run, checker, &e, count_alike(results, results->failures.v[i].kind),

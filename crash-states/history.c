@@ -482,6 +482,9 @@ static const char *take_request(struct history *history, struct responder *r,
 	request->region = memory_region(&history->memory[packet->target], request->rkey);
 	if (!request->region)
 		return "its key was never registered, as far as the lab saw";
+	if (request->region->ambiguous)
+		fail_at(history, packet, "the key 0x%x was given twice, for other memory, so that nothing tells what this request means",
+			request->rkey);
 	if (packet->opcode == ROCE_RC_FLUSH && selectivity(packet) == ROCE_FETH_SEL_MR) {
 		request->va = request->region->va;
 		request->length = request->region->length;
@@ -762,13 +765,21 @@ static void follow(struct history *history, const packet_list *packets, uint32_t
 	free(naks);
 }
 
+/* What the target has pulled. */
+static bool brings_bytes(const struct packet *packet)
+{
+	return packet->to_target && is_reliable(packet->opcode) && is_response(packet->opcode) &&
+	       packet->opcode != ROCE_RC_ACK && is_success(packet) && (packet->payload_length || packet->opcode == ROCE_RC_ATOMIC_ACK);
+}
+
 /* Requests of other services are not followed. */
-static void refuse_others(const struct history *history)
+static void refuse_others(struct history *history)
 {
 	for (size_t i = 0; i < history->capture->packets.n; i++) {
 		const struct packet *packet = &history->capture->packets.v[i];
 		const struct region *region;
 
+		history->pulled += brings_bytes(packet);
 		if (!packet->to_target || is_reliable(packet->opcode))
 			continue;
 		if ((packet->opcode & ROCE_SERVICE_MASK) == ROCE_SERVICE_XRC)

@@ -135,6 +135,7 @@ struct history {
 	LIST(uint32_t) written_back;	/* with a CPU, of each update: the first fence that makes it durable, or NEVER */
 	uint64_t stores;		/* to them */
 	uint32_t somewhere;		/* SENDs that nothing tells of where they stored */
+	uint32_t pulled;		/* packets that the target has got by its own READs and Atomics: nothing tells where they stored */
 	uint64_t loosely;		/* stores that a flush covers, and would not by the rules of "strict" */
 };
 

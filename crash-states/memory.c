@@ -39,20 +39,6 @@ static bool read_device(struct memory *memory, const char *text)
 	       memory->start <= INT64_MAX - memory->size;
 }
 
-/* As the kernel made it; a key that comes again must mean the same. */
-static void add_region(struct memory *memory, const struct region *new)
-{
-	struct region *region;
-
-	for (size_t i = 0; i < memory->regions.n; i++) {
-		region = &memory->regions.v[i];
-		if (new->rkey && region->rkey == new->rkey)
-			fail("%s: the key 0x%x was given twice, so that nobody can tell what a request meant by it",
-			     memory->path, new->rkey);
-	}
-	*list_add(&memory->regions) = *new;
-}
-
 /* "region RKEY LKEY VA LENGTH", then its pieces */
 static bool read_region(struct memory *memory, const char *text)
 {
@@ -62,7 +48,7 @@ static bool read_region(struct memory *memory, const char *text)
 	if (sscanf(text, "%" SCNx32 " %" SCNx32 " %" SCNx64 " %" SCNu64 " %c", &region.rkey,
 		   &region.lkey, &region.va, &region.length, &rest) != 4 || region.va + region.length < region.va)
 		return false;
-	add_region(memory, &region);
+	*list_add(&memory->regions) = region;
 	return true;
 }
 
@@ -102,7 +88,7 @@ static bool read_window(struct memory *memory, const char *text)
 	if (sscanf(text, "%" SCNx32 " %" SCNx64 " %" SCNu64 " %" SCNx32 " %" SCNx32 " %c",
 		   &window.rkey, &va, &length, &lkey, &access, &rest) != 5)
 		return false;
-	for (size_t i = 0; i < memory->regions.n; i++) {
+	for (size_t i = memory->regions.n; i--;) {	/* the newest that has the key */
 		parent = &memory->regions.v[i];
 		if (!parent->window && parent->lkey == lkey)
 			break;
@@ -119,7 +105,7 @@ static bool read_window(struct memory *memory, const char *text)
 			.va = window.va + (from - va), .length = run,
 			.place = place,
 		};
-	add_region(memory, &window);
+	*list_add(&memory->regions) = window;
 	return true;
 }
 
@@ -221,9 +207,32 @@ const struct region *memory_at(const struct memory *memory, uint64_t va, uint64_
 static int by_rkey(const void *a, const void *b, void *memory)
 {
 	const struct region *regions = ((const struct memory *)memory)->regions.v;
-	uint32_t x = regions[*(const uint32_t *)a].rkey, y = regions[*(const uint32_t *)b].rkey;
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b, x = regions[i].rkey, y = regions[j].rkey;
 
-	return x < y ? -1 : x > y;
+	return x != y ? (x < y ? -1 : 1) : i < j ? -1 : i > j;
+}
+
+/* Do requests that name them mean the same bytes? */
+static bool is_same_region(const struct region *a, const struct region *b)
+{
+	return a->va == b->va && a->length == b->length && is_same_place(a, b, a->va, a->length);
+}
+
+/* A key that comes again means what it meant, as a window does that was bound anew to the same memory; or nothing tells what. */
+static void merge_keys(struct memory *memory)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < memory->keys; i++) {
+		struct region *last = n ? &memory->regions.v[memory->by_key[n - 1]] : NULL;
+		const struct region *next = &memory->regions.v[memory->by_key[i]];
+
+		if (!last || last->rkey != next->rkey)
+			memory->by_key[n++] = memory->by_key[i];
+		else
+			last->ambiguous |= !is_same_region(last, next);
+	}
+	memory->keys = n;
 }
 
 static void sort_keys(struct memory *memory)
@@ -233,6 +242,7 @@ static void sort_keys(struct memory *memory)
 		if (memory->regions.v[i].rkey)
 			memory->by_key[memory->keys++] = i;
 	qsort_r(memory->by_key, memory->keys, sizeof(*memory->by_key), by_rkey, memory);
+	merge_keys(memory);
 }
 
 void memory_read(struct memory *memory, const char *path)

@@ -18,6 +18,7 @@ struct piece {
 struct region {
 	uint32_t rkey, lkey;	/* 0: has none */
 	bool window;
+	bool ambiguous;		/* its key was given again, for other bytes */
 	unsigned int target;	/* in a group: its number, from 1 on; otherwise 0 */
 	uint64_t base;		/* of its device */
 	uint64_t va, length;

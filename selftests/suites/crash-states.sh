@@ -445,6 +445,18 @@ what_the_target_stored_cannot_be_judged() {
 	says "Why: WRITE psn"
 }
 
+# No request names where that is stored, and there is no server.pmem0 to compare with.
+what_the_target_pulled_cannot_be_judged() {
+	make_ring pulled 60
+	crash_states 0 "$work/ring" -- "$ring"
+	says "note: 1 packets were pulled by the target's own READs or Atomics"
+	crash_states 2 "$work/ring" -- sh -c '[ $CUT -lt 100 ] || grep -q 12345678 "$IMAGE"'
+	says "this run cannot be judged: the target has got 1 packets by its own READs or Atomics"
+	# A loss is a finding all the same.
+	crash_states 1 "$work/ring" -- sh -c '[ $CUT -lt 250 ] || [ $(od -A n -t u8 -N 8 "$IMAGE") -ge 33 ]'
+	says "ATOMIC WRITE psn"
+}
+
 # The NVDIMM's file has no page at all, and yet the requests stored to it.
 what_requests_stored_is_missed_in_a_hole() {
 	make_ring right 60
@@ -1065,6 +1077,7 @@ cases=(
 	what_cannot_be_drawn_still_fails
 	what_the_target_stored_cannot_be_judged
 	what_requests_stored_is_missed_in_a_hole
+	what_the_target_pulled_cannot_be_judged
 	wrong_usage_is_explained
 	no_flush_before_the_tail_is_found
 	one_missing_flush_is_found
