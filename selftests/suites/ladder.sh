@@ -349,6 +349,26 @@ the_newest_run_is_drawn_if_none_is_named() {
 	shows '|-- FLUSH .*>|$' 'READ RESPONSE'
 }
 
+# first-log in two guests: each request has the line that begins it.
+each_request_has_the_line_that_posted_it() {
+	local verb call line run
+	# shellcheck disable=SC2016 # the guests expand their commands
+	"$root/qemu-scripts/rxe-vm" pair --name ladder --server-pmem 16M --server 'exec first-log target $RXE_ADDR /dev/dax0.0' \
+		--client 'first-log initiator $RXE_PEER_ADDR 3'
+	run=$(readlink -f "$RXE_OUT/latest")
+	drawn=$(ladder "$run" | grep -F -e '|-- ')
+	echo "$drawn"
+	while read -r verb call; do
+		line=$(grep -n -F -m 1 "$call" "$root/selftests/examples/first-log.c" | cut -d : -f 1)
+		[[ $(grep -cE -e "-- ${verb//_/ } .*\|  first-log\.c:$line append\(\)$" <<<"$drawn") == 3 ]] || fail "$verb: not three of line $line"
+	done <<-'END'
+		WRITE ibv_wr_rdma_write(qp
+		FLUSH.*64.B ibv_wr_flush(qp, log->rkey, to
+		ATOMIC_WRITE ibv_wr_atomic_write(qp
+		FLUSH.*8.B ibv_wr_flush(qp, log->rkey, log->addr
+	END
+}
+
 the_loss_of_a_response_is_seen_and_healed() {
 	local run
 	RXE_OUT=$(make_run_folder "$RXE_OUT" ladder)
@@ -393,6 +413,7 @@ cases=(
 	wrong_usage_is_explained
 	the_newest_run_is_drawn_if_none_is_named
 	the_loss_of_a_response_is_seen_and_healed
+	each_request_has_the_line_that_posted_it
 )
 long_cases=(the_patch_for_wireshark_agrees_on_a_conformance_run)
 
