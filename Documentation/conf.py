@@ -6,10 +6,11 @@ import re
 import subprocess
 import sys
 
+from docutils import nodes
 from docutils.parsers.rst import Directive
 
 tree = os.environ.get("KERNEL_TREE", "")
-project = "Memory Placement Extensions for Soft-RoCE"
+project = html_title = "rxe-mpe"
 extensions = []
 if os.path.exists(tree + "/scripts/kernel-doc"):
     sys.path.insert(0, tree + "/Documentation/sphinx")
@@ -18,8 +19,10 @@ if os.path.exists(tree + "/scripts/kernel-doc"):
     kerneldoc_bin = tree + "/scripts/kernel-doc"
     # 1 would tell of all faults in the comments of the headers, which are mostly not ours
     kerneldoc_verbosity = 0
-html_theme = "classic"
-html_theme_options = {"body_max_width": "60em"}
+html_theme = "furo"
+html_show_copyright = False
+html_static_path = ["site"]
+html_css_files = ["site.css"]
 highlight_language = "none"
 
 
@@ -41,7 +44,15 @@ def put_page(app, name, source):
         source[0] = subprocess.check_output(["scripts/fixes", "fill", named[1]], cwd=top, text=True)
 
 
+def link_wide_pictures(app, doctree):
+    """A picture with a width becomes a link to itself, which site.css lets a phone scroll"""
+    for picture in doctree.findall(nodes.image):
+        if not picture["uri"].endswith("lost.svg"):
+            picture["width"] = "1180px"
+
+
 def setup(app):
+    app.connect("doctree-read", link_wide_pictures)
     app.connect("source-read", put_page)
     if not extensions:
         app.add_directive("kernel-doc", NoKernelDoc)

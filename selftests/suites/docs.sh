@@ -109,7 +109,7 @@ pages_for_the_kernel_lead_to_no_others() {
 		# shellcheck disable=SC2016 # backquotes as the pages have them
 		while read -r to; do
 			grep -qxF "$to.rst" <<<"$pages" || fail "Documentation/$page leads to $to, which the kernel does not get"
-		done < <(grep -oP ':doc:`\K[^`]*' "$root/Documentation/$page" || true)
+		done < <("$root/scripts/kernel-pages" "$page" | grep -oP ':doc:`(?:[^`]*<)?\K[^`>]*' || true)
 	done
 }
 
