@@ -211,8 +211,12 @@ try: ##1 show in seconds which FLUSH a recorded program has forgotten; needs gcc
 	@scripts/try build/crash/crash-states build/try
 
 .PHONY: demo test smoke
-demo: kernel rdma-core selftests ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
+demo: demo-deps kernel rdma-core selftests ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
 	@selftests/examples/$(demo_$(or $(TARGETS),1))
+# What is missing is known before the build.
+.PHONY: demo-deps
+demo-deps:
+	@scripts/deps check sources kernel $(if $(OWN_RDMA_CORE),rdma-core,host-library) selftests lab
 demo_1 := demo.sh
 demo_3 := replicas/demo.sh
 test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ##3 run all tests (SUITES='A B': these)
