@@ -27,7 +27,7 @@ want_programs() {
 	local program
 	for program; do
 		[[ -x $root/build/selftests/$program ]] ||
-			die "there is no build/selftests/$program: $(to_build selftests)"
+			die "there is no build/selftests/$program: $(to_build demo)"
 	done
 }
 

@@ -240,6 +240,26 @@ no_word_of_a_guest_is_a_command_of_the_runner() {
 	annotated "a state that a power cut may leave" '##[error]forged'
 }
 
+an_annotation_begins_with_the_reason() {
+	make_stub
+	printf '66 frames\nState 1:\n  old 0x78\n  Why: WRITE is lost\n  The checker: record 0 is torn\n  Kept: it\n' >"$work/hostile"
+	printf '#!/bin/sh\n' >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
+	act 1 RELEASE="$work/stub/rxe-mpe" CHECKER=true
+	grep -q '^::error title=a state that a power cut may leave::The checker: record 0 is torn%0AWhy: WRITE is lost%0A66 frames%0A' "$work/said" ||
+		fail "another beginning"
+}
+
+the_action_names_what_is_missing_without_root() {
+	make_stub
+	printf '#!/bin/sh\necho "lab: there is no qemu: install it" >&2\nexit 1\n' >"$work/stub/rxe-mpe/scripts/deps"
+	((EUID == 0)) || { echo "only root can become another user here"; exit 4; }
+	mkdir "$work/temp" && chmod -R a+rwX "$work" && chmod a+x "$work/.."
+	setpriv --reuid=65534 --regid=65534 --clear-groups env RELEASE="$work/stub/rxe-mpe" RUNNER_TEMP="$work/temp" GITHUB_ACTION=x \
+		GITHUB_OUTPUT="$work/temp/output" SERVER=true CLIENT=true CHECKER='' KERNEL='' STATES=1 PAIR_OPTIONS='' PATH=/usr/bin:/bin \
+		"$root/.github/actions/rxe-pair/run-pair" >"$work/said" && fail "it goes on"
+	grep -q '^::error title=rxe-pair::lab: there is no qemu: install it' "$work/said" || fail "it says: $(<"$work/said")"
+}
+
 the_action_runs_a_command_in_one_guest() {
 	make_stub
 	printf '#!/bin/sh\nprintf "<%%s>" "$@"\n' >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
@@ -553,6 +573,8 @@ cases=(
 	wrong_usage_is_explained
 	what_a_source_includes_is_compiled
 	no_word_of_a_guest_is_a_command_of_the_runner
+	an_annotation_begins_with_the_reason
+	the_action_names_what_is_missing_without_root
 	the_action_runs_a_command_in_one_guest
 	the_action_takes_no_damaged_release
 	clean_keeps_trees
