@@ -115,15 +115,27 @@ static int describe(char *text, size_t size, void *at)
 	return snprintf(text, size, " %s+0x%" PRIxPTR, path, (uintptr_t)at - 1 - (uintptr_t)map->l_addr);
 }
 
-/* The number of what has called the wrapper; @skip are frames of this library. */
-static unsigned int __attribute__((noinline)) site(int skip)
-{
-	void *at[DEPTH + 4] = { };
-	char text[2500] = "";
-	int n = backtrace(at, DEPTH + skip), used = 0;
+/* The linker sets both: where this library begins and ends. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
 
-	for (int i = n; i < DEPTH + skip; i++)
-		at[i] = NULL;
+static bool is_own(const void *at)
+{
+	return (const char *)at >= __ehdr_start && (const char *)at < _end;
+}
+
+/* The number of what has called a function of this library.  A sanitizer may put its own backtrace() before that. */
+static unsigned int site(void)
+{
+	void *at[2 * DEPTH + 4] = { };
+	char text[2500] = "";
+	int n = backtrace(at, DEPTH + 4), skip = 0, used = 0;
+
+	for (int i = 0; i < n; i++)
+		if (is_own(at[i]))
+			skip = i + 1;
+	if (n > skip + DEPTH)
+		n = skip + DEPTH;
+	memset(at + n, 0, sizeof(at) - n * sizeof(*at));
 	for (unsigned int i = 0; i < nr_sites; i++)
 		if (!memcmp(sites[i].at, at + skip, sizeof(sites[i].at)))
 			return i;
@@ -186,7 +198,7 @@ static int post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **
 		return ret;
 	pthread_mutex_lock(&lock);
 	q = find(qp, false);
-	for (unsigned int from = q ? site(2) : 0; q && wr && wr != failed; wr = wr->next) {
+	for (unsigned int from = q ? site() : 0; q && wr && wr != failed; wr = wr->next) {
 		struct pending p = {
 			.site = from,
 			.local = wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW,
@@ -215,7 +227,7 @@ static void __attribute__((noinline)) add(struct ibv_qp_ex *qp, bool local)
 	if (q->n == PENDING)
 		return;
 	pthread_mutex_lock(&lock);
-	q->pending[q->n++] = (struct pending){ .local = local, .site = is_on() ? site(3) : SITES };
+	q->pending[q->n++] = (struct pending){ .local = local, .site = is_on() ? site() : SITES };
 	pthread_mutex_unlock(&lock);
 }
 
