@@ -349,6 +349,25 @@ the_newest_run_is_drawn_if_none_is_named() {
 	shows '|-- FLUSH .*>|$' 'READ RESPONSE'
 }
 
+# The caller of a library's inline function, which is a function by itself without optimisation
+a_line_is_that_of_the_program() {
+	local rdma_core line said
+	rdma_core=$root/build/rdma-core
+	cc -g -O0 -I"$rdma_core/include" -L"$rdma_core/lib" -o "$work/log" "$root/selftests/examples/first-log.c" -lrdmacm -libverbs
+	address() { nm "$work/log" | sed -n "s/^0*\([0-9a-f]*\) t $1$/+0x\1/p"; }
+	mkdir "$work/run"
+	echo "site 1.0 $work/log$(address ibv_wr_rdma_write) $work/log$(address append)" >"$work/run/client.posted"
+	echo "request 0x11 7 1.0" >>"$work/run/client.posted"
+	line=$(sed -n '/^static void append(/{n; =}' "$root/selftests/examples/first-log.c")	# its brace
+	for said in "0x11 7 first-log.c:$line append()" "0x11 7 log: build it with -g to see the line"; do
+		"$root/qemu-scripts/source-lines" "$work/run" | diff <(echo "$said") - || fail "not that"
+		# It stays when the program is built anew.
+		strip "$work/log"
+		"$root/qemu-scripts/source-lines" "$work/run" | diff <(echo "$said") - || fail "not as before"
+		rm "$work/run/client.lines"
+	done
+}
+
 # first-log in two guests: each request has the line that begins it.
 each_request_has_the_line_that_posted_it() {
 	local verb call line run
@@ -413,6 +432,7 @@ cases=(
 	wrong_usage_is_explained
 	the_newest_run_is_drawn_if_none_is_named
 	the_loss_of_a_response_is_seen_and_healed
+	a_line_is_that_of_the_program
 	each_request_has_the_line_that_posted_it
 )
 long_cases=(the_patch_for_wireshark_agrees_on_a_conformance_run)
