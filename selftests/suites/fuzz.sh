@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Random packets and WQEs (fuzz.c) in a guest.  With LONG=1 ten times as many.  The seed is printed;
-# SEED=N takes that one.
+# Random packets and WQEs (fuzz.c) in a guest.  With LONG=1 ten times as many.  And random commands of programs that are
+# killed (killed-programs.c); with LONG=1 a million.  The seed is printed; SEED=N takes that one.
 
 set -euo pipefail
 
@@ -24,6 +24,11 @@ random_packets() { fuzz packets 20000; }
 random_wqes() { fuzz wqes 2000; }
 random_packets_to_an_on_demand_region() { fuzz packets 20000 on-demand; }
 random_wqes_with_an_on_demand_region() { fuzz wqes 2000 on-demand; }
+killed_programs() {
+	"$root/qemu-scripts/rxe-vm" run --name killed-programs --timeout 7200 --append slub_debug=FZPU -- \
+		"$root/build/selftests/killed-programs" $((${LONG:-0} ? 1000000 : 20000)) "$seed"
+}
 
-cases=(random_packets random_wqes random_packets_to_an_on_demand_region random_wqes_with_an_on_demand_region)
+cases=(random_packets random_wqes random_packets_to_an_on_demand_region random_wqes_with_an_on_demand_region
+	killed_programs)
 run_suite 2 "$@"
