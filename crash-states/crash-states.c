@@ -43,6 +43,8 @@
 #include "output.h"
 #include "sample.h"
 
+#define SECONDS		30	/* for all states, unless the user says how many */
+#define FEW		10	/* states tell how long all will take */
 #define EXPLAINED	3	/* failures of different kinds */
 #define TRIED		12	/* to find these */
 #define ALIKE		3	/* of these, by what the checker says */
@@ -76,8 +78,10 @@ static const char usage[] =
 "\n"
 "  --serve        CHECKER stays.  It reads one line, the cut, from its stdin for each\n"
 "                 state, looks at $IMAGE anew, and prints the line \"0\" or \"1 WHY\"\n"
-"  --states N     check N states (1000) beyond those that are always checked: at some\n"
-"                 cuts of each shape each request in flight, and each pair, lost and left\n"
+"  --seconds S    end after S seconds (30), if not all states were tried by then\n"
+"  --states N     in place of that, so that it can be repeated: check N states beyond those\n"
+"                 that are always checked: at some cuts of each shape each request in flight,\n"
+"                 and each pair, and of each size of request each word, lost and left\n"
 "  --limit N      check no more than N states in all\n"
 "  --seed S       seed of the sample (1)\n"
 "  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60; or 12+3,\n"
@@ -104,10 +108,11 @@ static const char usage[] =
 "\n"
 "Exit status: 0 all states are consistent, 1 some are not, 2 the run cannot be\n"
 "followed or judged, the checker cannot be used, or wrong usage, 4 not judged: no state failed, but\n"
-"--limit left some out of those that are always checked, or the coverage is weak.\n";
+"--seconds or --limit left some out of those that are always checked, or the coverage is weak.\n";
 
 struct options {
 	size_t states, limit;
+	unsigned int seconds;		/* for all states; 0: no limit */
 	uint64_t seed;
 	const char *cuts, *json, *html, *replay, *lose, *run;
 	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
@@ -176,6 +181,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "states", required_argument, NULL, 'n' },
+		{ "seconds", required_argument, NULL, 'd' },
 		{ "limit", required_argument, NULL, 'x' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "cuts", required_argument, NULL, 'c' },
@@ -197,10 +203,11 @@ static void parse(struct options *o, int argc, char **argv)
 		{ }
 	};
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	bool has_seconds = false;
 	int c;
 
 	*o = (struct options){
-		.rules = all_rules, .states = 1000, .limit = SIZE_MAX, .seed = 1,
+		.rules = all_rules, .states = ANY_NUMBER, .limit = SIZE_MAX, .seed = 1,
 		.checker = { .jobs = cpus > 0 ? cpus : 1, .seconds = 60 },
 	};
 	opterr = 0;
@@ -209,6 +216,10 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'h': fputs(usage, stdout); exit(0);
 		case 'V': print_version();
 		case 'n': o->states = number("states", optarg, UINT32_MAX); break;
+		case 'd':
+			o->seconds = number("seconds", optarg, 1000000);
+			has_seconds = true;
+			break;
 		case 'x': o->limit = number("limit", optarg, UINT32_MAX); break;
 		case 's': o->seed = number("seed", optarg, UINT64_MAX); break;
 		case 'c': o->cuts = optarg; break;
@@ -248,8 +259,10 @@ static void parse(struct options *o, int argc, char **argv)
 			fail("no checker behind -- (crash-states --help)");
 		o->checker.argv = argv + optind;
 	}
-	if (!o->limit || !o->checker.jobs || !o->checker.seconds)
-		fail("--limit, --jobs and --timeout are not 0");
+	if (!o->limit || !o->checker.jobs || !o->checker.seconds || (has_seconds && !o->seconds))
+		fail("--limit, --jobs, --seconds and --timeout are not 0");
+	if (!has_seconds && o->states == ANY_NUMBER)
+		o->seconds = SECONDS;
 	if (!o->checker.mib)
 		o->checker.mib = half_of_memory(o->checker.jobs);
 	if (o->lose && (o->checker.argv || o->replay || o->cuts))
@@ -922,13 +935,33 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 struct check {
 	struct checker *checker;
 	struct results *results;
+	const struct options *options;
+	const struct coverage *coverage;
 	time_t shown;
+	struct timespec began;
 };
+
+static double seconds_since(const struct timespec *began)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - began->tv_sec + (now.tv_nsec - began->tv_nsec) / 1e9;
+}
 
 /* Of a stream of output_begin() there is no terminal. */
 static bool is_watched(void)
 {
 	return isatty(fileno(stderr));
+}
+
+/* How many states there will be, at most; with a limit of time only those that are always checked are known. */
+static size_t all_states(const struct check *check)
+{
+	const struct options *o = check->options;
+	size_t all = check->coverage->planned + (o->states == ANY_NUMBER ? 0 : o->states);
+
+	return all < o->limit ? all : o->limit;
 }
 
 /* For a user that waits: on a terminal, each second. */
@@ -939,9 +972,27 @@ static void show_progress(struct check *check, const struct model *model)
 	if (now == check->shown || !is_watched())
 		return;
 	check->shown = now;
-	fprintf(stderr, "\r%zu states, %zu fail; at frame %u of %u\033[K", check->results->checked,
-		check->results->failed, capture_frame(model->history->capture, model->moment),
+	fprintf(stderr, "\r%zu states, %zu fail; ", check->results->checked, check->results->failed);
+	if (check->options->seconds)
+		fprintf(stderr, "%.0f of %u s; ", seconds_since(&check->began), check->options->seconds);
+	else
+		fprintf(stderr, "of at most %zu; ", all_states(check));
+	fprintf(stderr, "at frame %u of %u\033[K", capture_frame(model->history->capture, model->moment),
 		model->history->capture->frames);
+}
+
+/* A checker that is too slow for its time is no reason to wait for the end to learn it. */
+static void note_if_slow(const struct check *check)
+{
+	double each = seconds_since(&check->began) / FEW, all = each * all_states(check);
+	unsigned int limit = check->options->seconds ? check->options->seconds : 2 * SECONDS;
+
+	if (all <= limit)
+		return;
+	printf("note: a state takes %.1f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker\n",
+	       each, all_states(check), check->options->seconds ? "always checked" : "asked for", all / 60 + 0.5,
+	       check->options->seconds ? ", and are not done in time" : "");
+	fflush(stdout);
 }
 
 static void end_progress(void)
@@ -955,6 +1006,8 @@ static bool check_state(void *arg, struct model *model, const struct state *stat
 	struct check *check = arg;
 
 	show_progress(check, model);
+	if (number == FEW + 1)
+		note_if_slow(check);
 	checker_check(check->checker, model, state, number, note_result, check->results);
 	return check->results->failed < ENOUGH && check->results->slow < ENOUGH_SLOW;
 }
@@ -972,14 +1025,15 @@ static void check_states(struct run *run, const struct options *o, struct checke
 			 struct results *results, struct coverage *coverage)
 {
 	const struct sample_options options = {
-		.states = o->states, .limit = o->limit, .seed = o->seed, .each_cut = o->cuts,
+		.states = o->states, .seconds = o->seconds, .limit = o->limit, .seed = o->seed, .each_cut = o->cuts,
 		.views = views_so_far,
 	};
-	struct check check = { checker, results, time(NULL) };
+	struct check check = { .checker = checker, .results = results, .options = o, .coverage = coverage, .shown = time(NULL) };
 	cut_list cuts = { };
 	bool enough;
 
 	find_cuts(run, o, &cuts);
+	clock_gettime(CLOCK_MONOTONIC, &check.began);
 	sample(&run->model, cuts.v, cuts.n, &options, check_state, &check, coverage);
 	checker_wait(checker, note_result, results);
 	end_progress();

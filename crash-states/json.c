@@ -88,6 +88,8 @@ void json_states(size_t checked, size_t failed, size_t crashed, size_t slow, uin
 		seed, checked, failed, crashed, slow);
 	fprintf(file, ",\n\"coverage\": {\"complete\": %s, \"weak\": %s, \"all\": %s, \"cuts\": %zu, \"shapes\": %zu, \"cuts_looked_at\": %zu",
 		c->complete ? "true" : "false", c->weak ? "true" : "false", c->all ? "true" : "false", c->cuts, c->shapes, c->looked_at);
+	fprintf(file, ", \"out_of_time\": %s", c->out_of_time ? "true" : "false");
+	put_count("messages", c->messages);
 	put_count("lines", c->lines);
 	put_count("words", c->words);
 	fprintf(file, ", \"by_chance\": %zu, \"views\": %zu}", c->by_chance, c->views);

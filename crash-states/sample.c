@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../selftests/rdma/rxe_roce.h"
 #include "sample.h"
@@ -13,6 +14,11 @@
 #define BY_CHANCE	2	/* cuts of a shape, besides its first and its last */
 #define BY_CHANCE_ALONE	32	/* the same, if the cuts have too many shapes to tell them apart */
 #define LINE		64	/* bytes of a cache line */
+#define MAX_KINDS	64	/* of messages, that are looked for */
+#define MAX_SIZES	16	/* of messages, of which each word is tried */
+#define MAX_WORDS	512	/* of such a message */
+#define FEW_WORDS	8	/* of which it matters which ones change */
+#define FIRST_BATCH	1000	/* states, if no number is given */
 #define STAGES		4	/* of the states that go where views are new */
 #define SCATTER		2654435761	/* a prime, more than there are states or words */
 
@@ -22,6 +28,8 @@ struct cut {
 	uint64_t shape[LENGTHS];
 	bool looked_at;
 	size_t next;			/* of its states by chance */
+	size_t next_line, next_word;	/* of its parts */
+	bool has_counted;		/* its parts */
 	size_t new_views;		/* since the last stage */
 	bool has_turn, exhausted;
 };
@@ -30,6 +38,14 @@ struct cut {
 struct seen {
 	uint64_t *slot;
 	size_t n, size;
+};
+
+/* Messages that are alike by themselves. */
+struct kind {
+	uint64_t hash;
+	uint32_t message;		/* the first of them */
+	size_t cut;			/* the last one where it is in flight */
+	bool new_size;			/* of its opcode */
 };
 
 struct sampling {
@@ -42,6 +58,9 @@ struct sampling {
 	struct seen seen;
 	struct state state;
 	bool stopped;
+	struct timespec began;
+	LIST(struct kind) kinds;
+	uint32_t *kind_of;		/* each message: a number from 1 on, NEVER if it is none of them, or 0 */
 
 	/* Of the cut where the model stands. */
 	uint8_t *unit;			/* of each message in flight */
@@ -74,6 +93,17 @@ static bool add_seen(struct seen *seen, uint64_t hash)
 	return true;
 }
 
+/* Has the time passed? */
+static bool is_late(const struct sampling *s)
+{
+	struct timespec now;
+
+	if (!s->options->seconds)
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - s->began.tv_sec - (now.tv_nsec < s->began.tv_nsec) >= (time_t)s->options->seconds;
+}
+
 /* Take the state, unless an equal one was.  True if it was new. */
 static bool take_state(struct sampling *s)
 {
@@ -82,7 +112,8 @@ static bool take_state(struct sampling *s)
 
 	if (s->stopped || !add_seen(&s->seen, s->state.hash ^ mix64(told)))
 		return false;
-	if (s->seen.n > s->options->limit) {
+	s->coverage->out_of_time = is_late(s);
+	if (s->seen.n > s->options->limit || s->coverage->out_of_time) {
 		s->seen.n--;
 		s->stopped = true;
 		return false;
@@ -253,6 +284,86 @@ static void find_shape(const struct model *model, struct cut *cut)
 	cut->shape[ANY_SIZE] = messages.n ? hash_of_any_size(model, &messages.v[0], seen) : 0;
 }
 
+/******************************************************************************
+ * Kinds of messages
+ */
+
+/* Does the update give word @i of its stretch another value? */
+static bool changes_word(const struct model *model, const struct update *update, uint32_t i)
+{
+	const struct stretch *stretch = &model->history->stretches.v[update->stretch];
+	const uint8_t *new = stretch_bytes(model->history, update->stretch, update->position);
+	const uint8_t *old = stretch_bytes(model->history, update->stretch, (int32_t)update->position - 1);
+
+	return memcmp(new + (size_t)i * WORD, old + (size_t)i * WORD, word_length(stretch));
+}
+
+/* Which of a few words change; of more, whether some do, and whether some do not. */
+static uint64_t hash_of_changes(const struct model *model, const struct message *message)
+{
+	const struct history *history = model->history;
+	unsigned int n = 0, changed = 0;
+	uint64_t few = 0;
+
+	for (uint32_t r = message->first; r <= message->last; r++) {
+		const struct request *request = &history->requests.v[r];
+
+		for (uint32_t u = 0; request->message == message->first && u < request->updates; u++) {
+			const struct update *update = &history->updates.v[request->first_update + u];
+
+			for (uint32_t i = 0; i < history->stretches.v[update->stretch].words; i++, n++)
+				if (changes_word(model, update, i)) {
+					changed++;
+					few |= 1u << n % FEW_WORDS;
+				}
+		}
+	}
+	return n <= FEW_WORDS ? few : (uint64_t)FEW_WORDS + 256 * (changed > 0) + 512 * (changed < n);
+}
+
+static uint64_t hash_of_size(const struct model *model, const struct message *message)
+{
+	struct outline outline = outline_of(model, message);
+
+	return mix64(outline.length << 8 | outline.opcode);
+}
+
+/* The number of the message's kind, see struct sampling. */
+static uint32_t add_kind(struct sampling *s, const struct message *message)
+{
+	struct kind kind = { .message = message->first, .new_size = true };
+	uint64_t size = hash_of_size(s->model, message);
+
+	kind.hash = mix64(size ^ hash_of_changes(s->model, message));
+	for (size_t k = 0; k < s->kinds.n; k++) {
+		const struct message other = { s->kinds.v[k].message, s->model->newest[s->kinds.v[k].message] };
+
+		if (s->kinds.v[k].hash == kind.hash)
+			return NEVER;
+		kind.new_size &= hash_of_size(s->model, &other) != size;
+	}
+	if (s->kinds.n == MAX_KINDS)
+		return NEVER;
+	*list_add(&s->kinds) = kind;
+	return s->kinds.n;
+}
+
+/* Those of what is in flight where the model stands. */
+static void note_kinds(struct sampling *s, size_t cut)
+{
+	struct messages messages;
+
+	find_messages(s->model, &messages);
+	for (unsigned int i = 0; i < messages.n; i++) {
+		uint32_t *kind = &s->kind_of[messages.v[i].first];
+
+		if (!*kind)
+			*kind = add_kind(s, &messages.v[i]);
+		if (*kind != NEVER)
+			s->kinds.v[*kind - 1].cut = cut;
+	}
+}
+
 static int by_number(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -308,6 +419,7 @@ static void choose_cuts(struct sampling *s)
 	for (size_t i = 0; i < n; i++) {
 		model_cut(s->model, s->cuts[i].moment);
 		find_shape(s->model, &s->cuts[i]);
+		note_kinds(s, i);
 		order[i] = &s->cuts[i];
 	}
 	length = choose_length(s);
@@ -328,6 +440,8 @@ static void choose_cuts(struct sampling *s)
 		first->looked_at = last->looked_at = true;
 	}
 	free(order);
+	for (size_t k = 0; k < s->kinds.n; k++)
+		s->cuts[s->kinds.v[k].cut].looked_at = true;
 	for (size_t i = 0; i < n; i++)
 		s->coverage->looked_at += s->cuts[i].looked_at;
 	s->coverage->weak = !s->coverage->alike && s->coverage->looked_at < n;
@@ -413,6 +527,79 @@ static void check_targets(struct sampling *s)
 		lose_and_leave(s, pick_targets, &set);
 }
 
+/* The @n-th of @count, in an order that leaps; each is met once, as no count has that prime factor. */
+static size_t scattered(const struct sampling *s, size_t n, size_t count)
+{
+	return (n % count * SCATTER + mix64(s->options->seed ^ s->model->moment) % count) % count;
+}
+
+static bool pick_word(const struct model *model, const struct update *update, uint32_t word,
+		      const void *which)
+{
+	(void)model;
+	(void)update;
+	return word == *(const uint32_t *)which;
+}
+
+/* The words of the message that may be lost. */
+static void find_words(struct sampling *s, uint32_t message)
+{
+	const struct model *model = s->model;
+	const struct history *history = model->history;
+
+	s->words.n = 0;
+	for (uint32_t r = message; r <= model->newest[message]; r++) {
+		const struct request *request = &history->requests.v[r];
+
+		for (uint32_t u = 0; request->message == message && u < request->updates; u++) {
+			const struct update *update = &history->updates.v[request->first_update + u];
+			const struct stretch *stretch = &history->stretches.v[update->stretch];
+
+			for (uint32_t w = 0; w < stretch->words && (int32_t)update->position > model->floor[update->stretch]; w++)
+				*list_add(&s->words) = stretch->word + w;
+		}
+	}
+}
+
+/* Of one message of each opcode and size each word is lost alone, and left alone; of a long one, some. */
+static void check_messages(struct sampling *s)
+{
+	unsigned int sizes = 0;
+
+	for (size_t k = 0; k < s->kinds.n; k++) {
+		if (!s->kinds.v[k].new_size)
+			continue;
+		model_cut(s->model, s->cuts[s->kinds.v[k].cut].moment);
+		find_words(s, s->kinds.v[k].message);
+		s->coverage->messages.all += s->words.n;
+		if (++sizes > MAX_SIZES)
+			continue;
+		for (size_t i = 0; i < s->words.n && i < MAX_WORDS && !s->stopped; i++, s->coverage->messages.done++)
+			lose_and_leave(s, pick_word, &s->words.v[scattered(s, i, s->words.n)]);
+	}
+}
+
+/* At most: many of them are equal. */
+static void plan(struct sampling *s)
+{
+	size_t sets = (1u << s->model->history->targets) - 2;
+
+	for (size_t i = 0; i < s->coverage->cuts; i++) {
+		if (!s->cuts[i].looked_at)
+			continue;
+		model_cut(s->model, s->cuts[i].moment);
+		find_units(s);
+		s->coverage->planned += 2 + 2 * sets + (size_t)s->units * (s->units + 1) + 2 * s->units;
+	}
+	for (size_t k = 0, sizes = 0; k < s->kinds.n && sizes < MAX_SIZES; k++)
+		if (s->kinds.v[k].new_size) {
+			model_cut(s->model, s->cuts[s->kinds.v[k].cut].moment);
+			find_words(s, s->kinds.v[k].message);
+			s->coverage->planned += 2 * (s->words.n < MAX_WORDS ? s->words.n : MAX_WORDS);
+			sizes++;
+		}
+}
+
 static void check_complete_part(struct sampling *s)
 {
 	for (size_t i = 0; i < s->coverage->cuts && !s->stopped; i++) {
@@ -424,18 +611,13 @@ static void check_complete_part(struct sampling *s)
 		find_units(s);
 		check_requests(s);
 	}
+	check_messages(s);
 	s->coverage->complete = !s->stopped;
 }
 
 /******************************************************************************
  * Beyond: cache lines, words
  */
-
-/* The @n-th of @count, in an order that leaps; each is met once, as no count has that prime factor. */
-static size_t scattered(const struct sampling *s, size_t n, size_t count)
-{
-	return (n % count * SCATTER + mix64(s->options->seed ^ s->model->moment) % count) % count;
-}
 
 static bool pick_line(const struct model *model, const struct update *update, uint32_t word,
 		      const void *line)
@@ -444,14 +626,6 @@ static bool pick_line(const struct model *model, const struct update *update, ui
 
 	return (stretch->offset + (uint64_t)(word - stretch->word) * WORD) / LINE ==
 	       *(const uint64_t *)line;
-}
-
-static bool pick_word(const struct model *model, const struct update *update, uint32_t word,
-		      const void *which)
-{
-	(void)model;
-	(void)update;
-	return word == *(const uint32_t *)which;
 }
 
 /* The lines, and the words, that may hold more than one value. */
@@ -478,27 +652,28 @@ static void find_parts(struct sampling *s)
 	s->lines.n = n;
 }
 
-/* Lose and leave each of @n parts of @size bytes, until @tries were tried or the states are @end. */
-static void check_parts(struct sampling *s, model_pick pick, const void *parts, size_t size, size_t n,
+/* Lose and leave each of @n parts of @size bytes, from @next on, until @tries were tried or the states are @end. */
+static void check_parts(struct sampling *s, model_pick pick, const void *parts, size_t size, size_t n, size_t *next,
 			size_t tries, size_t end, struct count *count)
 {
-	size_t i;
-
-	for (i = 0; i < n && i < tries && s->seen.n < end && !s->stopped; i++)
-		lose_and_leave(s, pick, (const char *)parts + scattered(s, i, n) * size);
-	count->done += i;
-	count->all += n;
+	for (size_t i = 0; *next < n && i < tries && s->seen.n < end && !s->stopped; i++, ++*next, count->done++)
+		lose_and_leave(s, pick, (const char *)parts + scattered(s, *next, n) * size);
 }
 
 /* Each line, then each word, until @most states are new. */
-static void check_lines_and_words(struct sampling *s, size_t most)
+static void check_lines_and_words(struct sampling *s, struct cut *cut, size_t most)
 {
 	size_t end = s->seen.n + most, tries = 4 * most + 64;
 
 	find_parts(s);
-	check_parts(s, pick_line, s->lines.v, sizeof(*s->lines.v), s->lines.n, tries, end,
+	if (!cut->has_counted) {
+		s->coverage->lines.all += s->lines.n;
+		s->coverage->words.all += s->words.n;
+		cut->has_counted = true;
+	}
+	check_parts(s, pick_line, s->lines.v, sizeof(*s->lines.v), s->lines.n, &cut->next_line, tries, end,
 		    &s->coverage->lines);
-	check_parts(s, pick_word, s->words.v, sizeof(*s->words.v), s->words.n, tries, end,
+	check_parts(s, pick_word, s->words.v, sizeof(*s->words.v), s->words.n, &cut->next_word, tries, end,
 		    &s->coverage->words);
 }
 
@@ -511,7 +686,7 @@ static void check_parts_of_requests(struct sampling *s, size_t most)
 		if (!s->cuts[i].looked_at)
 			continue;
 		model_cut(s->model, s->cuts[i].moment);
-		check_lines_and_words(s, s->seen.n < end ? (end - s->seen.n) / cuts : 0);
+		check_lines_and_words(s, &s->cuts[i], s->seen.n < end ? (end - s->seen.n) / cuts : 0);
 		cuts--;
 	}
 }
@@ -651,6 +826,32 @@ static void check_rest_by_chance(struct sampling *s, size_t most)
 		s->coverage->all &= s->cuts[i].exhausted;
 }
 
+/* So many states more, as far as there are. */
+static void check_batch(struct sampling *s, size_t states)
+{
+	size_t begun = s->seen.n;
+
+	check_parts_of_requests(s, states / 2);
+	check_rest_by_chance(s, begun + states - s->seen.n);
+}
+
+/* Beyond the complete part. */
+static void check_more(struct sampling *s)
+{
+	size_t begun;
+
+	if (s->options->states != ANY_NUMBER) {
+		check_batch(s, s->options->states);
+		return;
+	}
+	for (size_t batch = FIRST_BATCH; !s->stopped && !s->coverage->all; batch *= 2) {
+		begun = s->seen.n;
+		check_batch(s, batch);
+		if (s->seen.n == begun)
+			break;
+	}
+}
+
 void sample(struct model *model, const unsigned int *moments, size_t n,
 	    const struct sample_options *options, sample_take take, void *arg,
 	    struct coverage *coverage)
@@ -658,29 +859,50 @@ void sample(struct model *model, const unsigned int *moments, size_t n,
 	struct sampling s = {
 		.model = model, .options = options, .take = take, .arg = arg, .coverage = coverage,
 		.cuts = xcalloc(n, sizeof(*s.cuts)), .unit = xcalloc(model->history->requests.n, 1),
+		.kind_of = xcalloc(model->history->requests.n, sizeof(*s.kind_of)),
 	};
-	size_t first_part;
 
 	*coverage = (struct coverage){ .cuts = n, .targets = model->history->targets };
 	for (size_t i = 0; i < n; i++)
 		s.cuts[i] = (struct cut){ .moment = moments[i],
 					  .order = mix64(mix64(options->seed) ^ moments[i]) };
+	clock_gettime(CLOCK_MONOTONIC, &s.began);
 	choose_cuts(&s);
+	plan(&s);
 	check_complete_part(&s);
-	first_part = s.seen.n;
-	check_parts_of_requests(&s, options->states / 2);
-	check_rest_by_chance(&s, first_part + options->states - s.seen.n);
+	check_more(&s);
 	free(s.lines.v);
 	free(s.words.v);
 	free(s.state.held.v);
 	free(s.seen.slot);
 	free(s.unit);
+	free(s.kind_of);
+	free(s.kinds.v);
 	free(s.cuts);
 }
 
 static unsigned int percent(struct count count)
 {
 	return count.all ? 100 * count.done / count.all : 100;
+}
+
+/* Why the complete part is none. */
+static const char *what_ended_it(const struct coverage *c)
+{
+	return c->out_of_time ? "the time was over (--seconds)" : "--limit ended it, or there were failures enough";
+}
+
+/* In a line, for people. */
+static void print_not_tried(const struct coverage *c, FILE *file)
+{
+	fputs("not tried: ", file);
+	if (!c->complete)
+		fprintf(file, "some of these, because %s; ", what_ended_it(c));
+	if (c->looked_at < c->cuts)
+		fprintf(file, "%zu cuts%s, but by chance; ", c->cuts - c->looked_at, c->weak ? "" : " that are like those looked at");
+	if (c->words.done < c->words.all)
+		fprintf(file, "%u %% of the single words that may be lost; ", 100 - percent(c->words));
+	fprintf(file, "other mixes of old and new words, but for %zu by chance\n", c->by_chance);
 }
 
 void coverage_print(const struct coverage *c, FILE *file)
@@ -698,13 +920,12 @@ void coverage_print(const struct coverage *c, FILE *file)
 	}
 	if (c->weak)
 		fprintf(file, "coverage: weak: run fewer records, let fewer FLUSHes wait for their answers, or raise --states\n");
-	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight%s, lost and left%s\n",
+	fprintf(file, "coverage: %s: every prefix, every request and every pair of requests in flight%s, and each word of one request of each size, lost and left%s\n",
 		!c->complete ? "NOT COMPLETE" : c->weak ? "complete at these cuts only" : "complete",
-		c->targets > 1 ? ", and all those of each set of targets" : "",
+		c->targets > 1 ? ", all those of each set of targets" : "",
 		c->older ? "; those before the newest 16 as one" : "");
 	if (c->views > 1)
 		fprintf(file, "coverage: the checker printed %zu different texts; %zu states by chance are at cuts where it had just printed a new one\n",
 			c->views, c->by_views);
-	fprintf(file, "coverage: beyond that, at these cuts, %u %% of the cache lines, %u %% of the words, and %zu states by chance\n",
-		percent(c->lines), percent(c->words), c->by_chance);
+	print_not_tried(c, file);
 }

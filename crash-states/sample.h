@@ -8,8 +8,12 @@
  * in flight and each pair of requests is lost alone, and is left alone, and so is each prefix; in a group, so is
  * all that is in flight to each set of targets.
  *
+ * Messages are of one *kind* if they have the same opcode and size, and change the same of their words.  Each kind is in flight
+ * at some cut that is looked at, and of each opcode and size each word of one message is lost alone, and left alone.
+ *
  * Then @states more: one cache line, or one word, lost or left at these cuts; and by chance, at all cuts.
  * Half of those by chance go where the other half has made the checker print what it had not printed before.
+ * Without a number of @states, this goes on, with twice as many each time, until all were tried or @seconds have passed.
  */
 #ifndef SAMPLE_H
 #define SAMPLE_H
@@ -17,6 +21,8 @@
 #include <stdio.h>
 
 #include "model.h"
+
+#define ANY_NUMBER	SIZE_MAX
 
 /* What a checker printed: two states of which it prints the same are alike to it. */
 struct view {
@@ -29,7 +35,8 @@ struct view {
 typedef const struct view *(*sample_views)(void *arg, size_t *n);
 
 struct sample_options {
-	size_t states;		/* beyond the complete part */
+	size_t states;		/* beyond the complete part, or ANY_NUMBER */
+	unsigned int seconds;	/* for all, or 0: no limit */
 	size_t limit;		/* of all states */
 	uint64_t seed;
 	bool each_cut;		/* is looked at, not only some of each shape */
@@ -52,7 +59,10 @@ struct coverage {
 	bool weak;		/* cuts that are not looked at may have other shapes */
 	bool complete;		/* the complete part is */
 	bool all;		/* each state of each cut was tried */
+	size_t planned;		/* states of the complete part, at most */
+	struct count messages;	/* of each opcode and size: its words */
 	struct count lines, words;
+	bool out_of_time;
 	size_t by_chance;
 	size_t by_views;	/* of these: at cuts that had just shown a new view */
 	size_t views;

@@ -98,10 +98,11 @@ damaged_recordings_are_borne() {
 ##############################################################################
 # The command
 
-# crash_states STATUS ARG...: what it says is in $said
+# crash_states STATUS ARG...: what it says is in $said.  It tries as many states each time, on any host.
 crash_states() {
 	local want=$1 status=0
 	shift
+	[[ " $*" == *" --"@(states|seconds|replay|lose)" "* ]] || set -- --states 1000 "$@"
 	said=$("$root/qemu-scripts/crash-states" "$@" 2>&1) || status=$?
 	echo "crash-states $*"
 	echo "$said"
@@ -196,6 +197,25 @@ a_limit_gives_no_pass() {
 	crash_states 1 --limit 20 "$work/ring" -- false
 	crash_states 0 --states 0 "$work/ring" -- true
 	says "coverage: complete"
+}
+
+# Without a number of states: until all were tried, or the time is over.
+the_verdict_is_by_time() {
+	local -i began=$SECONDS
+	make_ring one-by-one 20
+	crash_states 0 --seconds 60 "$work/ring" -- "$ring"
+	says "coverage: these are all states of all cuts"
+	make_ring right 60
+	crash_states 0 --seconds 6 --serve "$work/ring" -- "$ring" --serve
+	says "coverage: complete: every prefix"
+	says "not tried: "
+	crash_states 4 --seconds 2 --json "$work/json" "$work/ring" -- sh -c 'sleep 0.3'
+	says "note: a state takes 0."
+	says "coverage: NOT COMPLETE"
+	says "not tried: some of these, because the time was over (--seconds)"
+	[[ $(member coverage out_of_time) == True ]] || fail "$(<"$work/json")"
+	((SECONDS - began < 120)) || fail "it took $((SECONDS - began)) s"
+	crash_states 2 --seconds 0 "$work/ring" -- true
 }
 
 # Such as one for --serve, which finds its stdin at its end.
@@ -552,7 +572,7 @@ joint_states_of_a_group_are_judged() {
 	local id
 	make_ring copies 60
 	crash_states 0 --seed "$seed" "$work/ring" -- "$ring"
-	says "coverage: complete: every prefix, every request and every pair of requests in flight, and all those of each set of targets, lost and left"
+	says "coverage: complete: every prefix, every request and every pair of requests in flight, all those of each set of targets, and each word of one request of each size, lost and left"
 	# A program that counts it after one answer loses it.
 	crash_states 1 --states 0 "$work/ring" -- "$ring" 1
 	says "The checker: targets 1 and 3: the tail is 0, and 1 records are acknowledged"
@@ -994,7 +1014,7 @@ wrong_usage_is_explained() {
 		|name the folder of a run
 		--frob $work|--frob: no such option
 		--states many $work|--states many: not a number
-		--limit 0 $work|--limit, --jobs and --timeout are not 0
+		--limit 0 $work|--limit, --jobs, --seconds and --timeout are not 0
 		--model kind $work|--model kind: there are spec, strict, ordered, adr-read and eadr
 		$work/empty|$work/empty is not the folder of a run
 		$work/test|$work/test is not the folder of a run of \`rxe-vm pair\`: it has no server.pcap; it has runs inside, such as $work/test/one
@@ -1061,6 +1081,7 @@ cases=(
 	a_capture_of_another_format_is_read
 	two_mistakes_are_both_reported
 	a_limit_gives_no_pass
+	the_verdict_is_by_time
 	a_run_that_failed_is_noted
 	a_checker_that_accepts_nothing_stored_is_noted
 	lines_that_come_only_at_the_end_are_noted

@@ -126,7 +126,7 @@ append() {
 }
 
 # The device keeps what has arrived there, as a platform of the model eadr keeps what is visible.
-judge() { "$root/qemu-scripts/crash-states" --model eadr "$work/recorded" -- "$root/build/crash/crash-ring"; }
+judge() { "$root/qemu-scripts/crash-states" --states 1000 --model eadr "$work/recorded" -- "$root/build/crash/crash-ring"; }
 
 a_log_in_the_persistent_memory_region_survives_a_power_cut() {
 	append

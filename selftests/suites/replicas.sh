@@ -380,7 +380,7 @@ joint_states() {
 		--server "$late; $serve_replica" --server2-pmem 16M --server "$serve_replica" --server3-pmem 16M \
 		--client "$(printf '%q --do three_initiators %q %q' "$0" "$2" "$work")" >"$work/log" 2>&1 || fail "$(<"$work/log")"
 	echo "# SEED=$seed"
-	said=$("$root/qemu-scripts/crash-states" --seed "$seed" --serve "$work/out/latest" -- \
+	said=$("$root/qemu-scripts/crash-states" --states 1000 --seed "$seed" --serve "$work/out/latest" -- \
 		replicas-survive "$work/text" --serve 2>&1) || status=$?
 	echo "$said"
 	((status == $1)) || fail "status $status, not $1"
