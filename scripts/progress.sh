@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Show the progress of a long step: on a terminal (stderr) one line, rewritten in place; in a log, nothing.
+# Show the progress of a long step: on a terminal (stderr) one line, rewritten in place; in a log, a line a minute.
 
 # rewrite TEXT: in the place of what the last rewrite wrote; no TEXT removes that.
 rewrite() {
@@ -12,11 +12,15 @@ rewrite() {
 # show_newest_line: of stdin, behind the time since the start and the number of lines.
 show_newest_line() {
 	local line text
-	local -i start=$SECONDS lines=0 seconds=0
+	local -i start=$SECONDS lines=0 seconds=0 next=60
 	while IFS= read -r line; do
 		lines+=1 seconds=$((SECONDS - start))
 		printf -v text '%d:%02d  %d  %s' $((seconds / 60)) $((seconds % 60)) "$lines" "$line"
 		rewrite "$text"
+		if [[ ! -t 2 ]] && ((seconds >= next)); then
+			printf '%s\n' "$text" >&2
+			next+=60
+		fi
 	done
 	rewrite ""
 }
