@@ -55,6 +55,8 @@ static int file = -1;
 static bool has_flush;
 static int (*real_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 static struct ibv_qp_ex *(*real_to_ex)(struct ibv_qp *qp);
+static int (*real_destroy)(struct ibv_qp *qp);
+static pthread_once_t found = PTHREAD_ONCE_INIT;
 static int (*real_post)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
 /* libibverbs.so.1.14.56.1 is of rdma-core 56.  Since 45 struct ibv_qp_ex ends with wr_atomic_write and wr_flush. */
@@ -70,14 +72,22 @@ static bool library_has_flush(void)
 	return release && atoi(release + 1) >= 45;
 }
 
-__attribute__((constructor)) static void begin(void)
+/* At the first call, because a program, as Python, may load libibverbs late, and for itself alone. */
+static void find_library(void)
 {
 	const char *path = getenv("RXE_POSTED");
-	void *warm[1];
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY), *warm[1];
 
-	*(void **)&real_modify = dlsym(RTLD_NEXT, "ibv_modify_qp");
-	*(void **)&real_to_ex = dlsym(RTLD_NEXT, "ibv_qp_to_qp_ex");
-	if (!path || !real_modify || !real_to_ex)
+	if (library) {
+		*(void **)&real_modify = dlsym(library, "ibv_modify_qp");
+		*(void **)&real_to_ex = dlsym(library, "ibv_qp_to_qp_ex");
+		*(void **)&real_destroy = dlsym(library, "ibv_destroy_qp");
+	}
+	if (!real_modify || !real_to_ex || !real_destroy) {
+		fputs("record-posts.so: a function of libibverbs.so.1 is missing\n", stderr);
+		abort();
+	}
+	if (!path)
 		return;
 	has_flush = library_has_flush();
 	backtrace(warm, 1);	/* the first call allocates */
@@ -352,9 +362,11 @@ static void hook(struct queue *q, struct ibv_qp_ex *qp)
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	struct ibv_qp_ex *ex = real_to_ex(qp);
+	struct ibv_qp_ex *ex;
 	struct queue *q;
 
+	pthread_once(&found, find_library);
+	ex = real_to_ex(qp);
 	if (!ex || !is_on())
 		return ex;
 	pthread_mutex_lock(&lock);
@@ -368,9 +380,11 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 /* Each QP is told its PSN, its peer and the MTU here, by rdma_cm as well. */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	int ret = real_modify(qp, attr, mask);
 	struct queue *q;
+	int ret;
 
+	pthread_once(&found, find_library);
+	ret = real_modify(qp, attr, mask);
 	if (ret || file < 0 || qp->qp_type != IBV_QPT_RC)
 		return ret;
 	pthread_mutex_lock(&lock);
@@ -394,13 +408,11 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	static int (*real)(struct ibv_qp *qp);
 	struct queue *q;
 	int ret;
 
-	if (!real)
-		*(void **)&real = dlsym(RTLD_NEXT, "ibv_destroy_qp");
-	ret = real(qp);
+	pthread_once(&found, find_library);
+	ret = real_destroy(qp);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&lock);

@@ -368,13 +368,37 @@ a_line_is_that_of_the_program() {
 	done
 }
 
+# Python loads libibverbs late, and for itself alone.
+make_late_user() {
+	cat >"$work/late.py" <<-'END'
+		import pyverbs.enums as e
+		from pyverbs.cq import CQ
+		from pyverbs.device import Context
+		from pyverbs.pd import PD
+		from pyverbs.qp import QPAttr, QPCap, QPEx, QPInitAttrEx
+
+		context = Context(name="rxe0")
+		pd, cq = PD(context), CQ(context, 4)
+		wanted = e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+		qp = QPEx(context, QPInitAttrEx(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_send_wr=4, max_recv_wr=4), pd=pd,
+		                                comp_mask=wanted, send_ops_flags=e.IBV_QP_EX_WITH_RDMA_WRITE))
+		attr = QPAttr(qp_state=e.IBV_QPS_INIT, cur_qp_state=e.IBV_QPS_RESET)
+		attr.port_num = 1
+		qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_PKEY_INDEX | e.IBV_QP_PORT | e.IBV_QP_ACCESS_FLAGS)
+		qp.close()
+		print("python ends well")
+	END
+}
+
 # first-log in two guests: each request has the line that begins it.
 each_request_has_the_line_that_posted_it() {
 	local verb call line run
+	make_late_user
 	# shellcheck disable=SC2016 # the guests expand their commands
 	"$root/qemu-scripts/rxe-vm" pair --name ladder --server-pmem 16M --server 'exec first-log target $RXE_ADDR /dev/dax0.0' \
-		--client 'first-log initiator $RXE_PEER_ADDR 3'
+		--client "first-log initiator \$RXE_PEER_ADDR 3 && /usr/bin/python3 $work/late.py"
 	run=$(readlink -f "$RXE_OUT/latest")
+	grep -qx "python ends well" "$run/client.stdout" || fail "a program that loads libibverbs late"
 	drawn=$(ladder "$run" | grep -F -e '|-- ')
 	echo "$drawn"
 	while read -r verb call; do
