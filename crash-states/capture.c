@@ -224,8 +224,9 @@ static bool read_told(struct capture *capture, const uint8_t *data, size_t lengt
 		fail("%s, frame %u: a printed line of %u bytes, of which only %zu were captured", capture->path,
 		     capture->frames, told, length - sizeof(*head));
 	*list_add(&capture->told) = (struct told){
-		capture->frames, capture->frames, (const char *)(head + 1), told,
+		.frame = capture->frames, .moment = capture->frames, .text = (const char *)(head + 1), .length = told,
 	};
+	memcpy(capture->told.v[capture->told.n - 1].mac, head->from, sizeof(head->from));
 	return true;
 }
 
@@ -261,6 +262,7 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 
 	if (!ethernet || read_told(capture, data, length) || !find_target(&packet, ethernet, memory, targets))
 		return;
+	memcpy(packet.mac, ethernet + 6, sizeof(packet.mac));
 	type = get16(ethernet + 12);
 	while (type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ) {
 		tag = take(&rest, 4);

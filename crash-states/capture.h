@@ -22,6 +22,7 @@ struct packet {
 	uint64_t end;		/* of its frame, in bytes of the capture */
 	double time;		/* in seconds, since the first frame */
 	struct address from, to;
+	uint8_t mac[6];		/* of its sender */
 	uint16_t port;		/* UDP source port */
 	bool to_target;		/* by its MAC address */
 	uint8_t target;		/* in a group: which one it is to, or from; from 0 on */
@@ -47,6 +48,7 @@ struct told {
 	unsigned int frame, moment;
 	const char *text;	/* without its end */
 	unsigned int length;
+	uint8_t mac[6];		/* of the initiator */
 };
 
 struct capture {

@@ -517,3 +517,17 @@ void cause_print(const struct cause *c, const held_list *held, FILE *file)
 		say("  Nor did the target's CPU make it durable, by a write-back of its line when it was visible, and a fence after that.",
 		    c, file);
 }
+
+char *cause_words(const struct cause *cause, const held_list *held)
+{
+	size_t size;
+	char *text;
+	FILE *file = open_memstream(&text, &size);
+
+	if (!file)
+		fail("no memory");
+	cause_print(cause, held, file);
+	if (fclose(file))
+		fail("no memory");
+	return text;
+}

@@ -51,4 +51,7 @@ struct cause classify(const struct model *model, const held_list *held, const he
 /* A sentence, or some; @held as above. */
 void cause_print(const struct cause *cause, const held_list *held, FILE *file);
 
+/* The same, in memory of its own. */
+char *cause_words(const struct cause *cause, const held_list *held);
+
 #endif /* CAUSE_H */

@@ -16,6 +16,7 @@
  *	checker.c	images, and the checker's processes
  *	cause.c		which mistake a state shows
  *	explain.c	why a state fails
+ *	promise.c	what printed lines promise, without a checker
  *	draw.c		a picture of it
  *	json.c		the result for other programs
  *	output.c	for CI, and as a page
@@ -41,10 +42,12 @@
 #include "hints.h"
 #include "json.h"
 #include "output.h"
+#include "promise.h"
 #include "sample.h"
 
 #define SECONDS		30	/* for all states, unless the user says how many */
 #define FEW		10	/* states tell how long all will take */
+#define LINES_SHOWN	5	/* of those that came while something was not durable */
 #define EXPLAINED	3	/* failures of different kinds */
 #define TRIED		12	/* to find these */
 #define ALIKE		3	/* of these, by what the checker says */
@@ -62,7 +65,8 @@ static const char usage[] =
 "run, such as build/out/latest; of a group, it stands for all targets at once, and\n"
 "a folder *.recording in it for one of them.  Runs CHECKER on many states, and\n"
 "explains those that CHECKER finds inconsistent.\n"
-"Without a CHECKER, shows what was recorded, and hints at what is suspicious.\n"
+"Without a CHECKER, judges what can be judged without one: --promise and --oracle say\n"
+"what your program promises.  Hints name what is suspicious.\n"
 "\n"
 "CHECKER has in its environment\n"
 "  IMAGE     a file with the content of the target's device; it may write to it\n"
@@ -76,6 +80,9 @@ static const char usage[] =
 "It ends with 0 if the state is consistent, with 1 if not.  If it is killed by a\n"
 "signal, runs too long, or ends with another status, the state fails, too.\n"
 "\n"
+"  --promise PATTERN  each line that an initiator printed, and that matches this extended regular\n"
+"                 expression, promises all that it had stored before: a line that came while\n"
+"                 some of that was not durable is found; no CHECKER is needed\n"
 "  --serve        CHECKER stays.  It reads one line, the cut, from its stdin for each\n"
 "                 state, looks at $IMAGE anew, and prints the line \"0\" or \"1 WHY\"\n"
 "  --seconds S    end after S seconds (30), if not all states were tried by then\n"
@@ -114,6 +121,7 @@ struct options {
 	size_t states, limit;
 	unsigned int seconds;		/* for all states; 0: no limit */
 	uint64_t seed;
+	const char *promise;		/* or NULL */
 	const char *cuts, *json, *html, *replay, *lose, *run;
 	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
 	const struct rules *rules;
@@ -196,6 +204,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "start", required_argument, NULL, 'S' },
 		{ "end", required_argument, NULL, 'E' },
 		{ "serve", no_argument, NULL, 'v' },
+		{ "promise", required_argument, NULL, 'p' },
 		{ "checker-memory", required_argument, NULL, 'b' },
 		{ "strict", no_argument, NULL, 'e' },
 		{ "replay", required_argument, NULL, 'r' },
@@ -232,6 +241,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 't': o->checker.seconds = number("timeout", optarg, 1000000); break;
 		case 'b': o->checker.mib = number("checker-memory", optarg, UINT32_MAX); break;
 		case 'v': o->checker.serve = true; break;
+		case 'p': o->promise = optarg; break;
 		case 'o': o->json = optarg; break;
 		case 'k': o->ktap = true; break;
 		case 'w': o->html = optarg; break;
@@ -265,12 +275,12 @@ static void parse(struct options *o, int argc, char **argv)
 		o->seconds = SECONDS;
 	if (!o->checker.mib)
 		o->checker.mib = half_of_memory(o->checker.jobs);
-	if (o->lose && (o->checker.argv || o->replay || o->cuts))
-		fail("--lose takes neither a checker nor --replay nor --cuts");
+	if (o->lose && (o->checker.argv || o->replay || o->cuts || o->promise))
+		fail("--lose takes neither a checker nor --replay nor --cuts nor --promise");
 	if ((o->ktap || o->html) && (o->lose || o->replay))
 		fail("--ktap and --html take neither --lose nor --replay");
-	if (o->ktap && !o->checker.argv)
-		fail("--ktap wants a checker: without one no state is judged (crash-states --help)");
+	if (o->ktap && !o->checker.argv && !o->promise)
+		fail("--ktap wants a checker or --promise: without one nothing is judged (crash-states --help)");
 }
 
 /* In a group an initiator may have come before the copy of the NVDIMM was made: see struct before. */
@@ -368,7 +378,7 @@ static void note_verdict(const struct run *run)
 	if (!file)
 		return;
 	if (fgets(line, sizeof(line), file) && strncmp(line, "pass", 4))
-		printf("note: the run did not pass (%.*s): only what was sent until then is checked\n",
+		note("the run did not pass (%.*s): only what was sent until then is checked",
 		       (int)strcspn(line, "\n"), line);
 	fclose(file);
 }
@@ -384,7 +394,7 @@ static void note_late_lines(const struct run *run)
 		return;
 	last = &run->history.requests.v[model->answer[model->all_answers - 1]];
 	if (capture->told.v[0].moment > last->answer->moment)
-		printf("note: all lines were printed after the last %s had been answered: is the standard output buffered?  Call setvbuf() or fflush(), or no early promise is found\n",
+		note("all lines were printed after the last %s had been answered: is the standard output buffered?  Call setvbuf() or fflush(), or no early promise is found",
 		       opcode_name(last->packet->opcode));
 }
 
@@ -403,7 +413,7 @@ static void count_cpu(const struct run *run)
 	printf("the target's CPU: %zu stores, %zu lines written back, %u fences that made something durable\n", stores, write_backs,
 	       cpu_fences(&run->history));
 	if (cpu->half_line)
-		puts("note: server.cpu ends in the middle of a line, as its guest was killed: this line is left out");
+		note("server.cpu ends in the middle of a line, as its guest was killed: this line is left out");
 }
 
 /* To how many words the CPU stored, each time anew. */
@@ -442,28 +452,29 @@ static void count_requests(const struct run *run)
 	       history->requests.n - run->capture.cpu.events.n, history->stores - stores_by_cpu(history), history->words,
 	       run->memory->device);
 	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
+	json_counts(flushes, run->model.all_answers, uncovered);
 	count_cpu(run);
 	printf("%zu lines that initiators printed\n", run->capture.told.n);
 	note_verdict(run);
 	note_late_lines(run);
 	if (uncovered)
-		printf("note: %" PRIu64 " of the stores are covered by none of these\n", uncovered);
+		note("%" PRIu64 " of the stores are covered by none of these", uncovered);
 	if (history->loosely)
-		printf("note: %" PRIu64 " of the stores are covered by FLUSHes of another key, or of a part of them: not by the rules of --model strict\n",
+		note("%" PRIu64 " of the stores are covered by FLUSHes of another key, or of a part of them: not by the rules of --model strict",
 		       history->loosely);
 	if (other)
-		printf("note: %u FLUSHes ask for global visibility only: they make nothing durable\n",
+		note("%u FLUSHes ask for global visibility only: they make nothing durable",
 		       other);
 	if (reads && uncovered && !history->rules->read)
-		printf("note: %u READs of persistent memory: a READ makes nothing durable\n", reads);
+		note("%u READs of persistent memory: a READ makes nothing durable", reads);
 	if (history->pulled)
-		printf("note: %u packets were pulled by the target's own READs or Atomics: no request names where they are stored, so they are in no state\n",
+		note("%u packets were pulled by the target's own READs or Atomics: no request names where they are stored, so they are in no state",
 		       history->pulled);
 	if (run->capture.broken)
-		printf("note: %u packets were left out that a target drops (ICRC, length)\n",
+		note("%u packets were left out that a target drops (ICRC, length)",
 		       run->capture.broken);
 	if (run->capture.half_frame)
-		puts("note: the capture ends in the middle of a frame, as its guest was killed: this frame is left out");
+		note("the capture ends in the middle of a frame, as its guest was killed: this frame is left out");
 }
 
 static void show_hints(const struct run *run)
@@ -472,6 +483,8 @@ static void show_hints(const struct run *run)
 
 	hints_find(&run->history, &hints);
 	hints_print(&run->history, &hints, stdout);
+	for (size_t i = 0; i < hints.n; i++)
+		json_hint(hint_text(&run->history, &hints.v[i]));
 	free(hints.v);
 }
 
@@ -604,10 +617,10 @@ static void print_unexplained(const struct run *run, const struct unexplained *u
 	if (!own->words && !wrong->words)
 		printf("the NVDIMM held at the end what these requests explain, and nothing else had changed\n");
 	if (own->words)
-		printf("note: %zu words were changed by none of these requests, but by %s%s:%s\n", own->words, by,
+		note("%zu words were changed by none of these requests, but by %s%s:%s", own->words, by,
 		       run->history.somewhere ? ", or by a SEND" : "", own->text);
 	if (wrong->words)
-		printf("note: %zu words that requests stored held something else at the end; has %s changed them%s?%s\n",
+		note("%zu words that requests stored held something else at the end; has %s changed them%s?%s",
 		       wrong->words, by, run->history.somewhere ? ", or a SEND" : "", wrong->text);
 }
 
@@ -635,7 +648,7 @@ static word_list check_end(const struct run *run, bool strict)
 		if (strict)
 			fail("--strict: there is no %s, so that what was read here cannot be compared with it",
 			     run->end);
-		printf("note: there is no %s, so that what was read here cannot be compared with it\n",
+		note("there is no %s, so that what was read here cannot be compared with it",
 		       run->end);
 		return unexplained.words;
 	}
@@ -898,7 +911,7 @@ static void note_if_it_accepts_nothing(struct run *run, struct checker *checker)
 		return;
 	model_cut(&run->model, capture_last_moment(&run->capture));
 	if (checker_look_at(checker, &run->model, &run->start, NULL) == CONSISTENT)
-		puts("note: the checker accepts a memory to which nothing was stored, although everything was told and answered: does it judge at all?  A checker for --serve needs --serve");
+		note("the checker accepts a memory to which nothing was stored, although everything was told and answered: does it judge at all?  A checker for --serve needs --serve");
 }
 
 /* Is the checker of use, and what the requests explain all that it looks at? */
@@ -923,7 +936,7 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 		fail("the checker cannot be used: it fails on what the target held at the start, and on what it held at the end.  %s",
 		     said);
 	if (at_end != CONSISTENT) {
-		printf("note: the checker refuses what the target held at the end, without a power failure: %s\n",
+		note("the checker refuses what the target held at the end, without a power failure: %s",
 		       said);
 		return;
 	}
@@ -989,7 +1002,7 @@ static void note_if_slow(const struct check *check)
 
 	if (all <= limit)
 		return;
-	printf("note: a state takes %.1f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker\n",
+	note("a state takes %.1f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker",
 	       each, all_states(check), check->options->seconds ? "always checked" : "asked for", all / 60 + 0.5,
 	       check->options->seconds ? ", and are not done in time" : "");
 	fflush(stdout);
@@ -1040,10 +1053,10 @@ static void check_states(struct run *run, const struct options *o, struct checke
 	enough = end_where_it_is_enough(results);
 	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage->cuts, results->failed);
 	if (results->crashed || results->slow)
-		printf("note: %zu times the checker crashed, %zu times it ran longer than %u s\n",
+		note("%zu times the checker crashed, %zu times it ran longer than %u s",
 		       results->crashed, results->slow, o->checker.seconds);
 	if (enough)
-		puts("note: these are enough: no more states were checked");
+		note("these are enough: no more states were checked");
 	coverage_print(coverage, stdout);
 	free(cuts.v);
 }
@@ -1144,13 +1157,13 @@ static size_t count_alike(const struct results *results, uint64_t kind)
 }
 
 /* Two failures of one kind have one cause, as far as can be told: one of them is reported. */
-static uint64_t kind_of_cause(const struct explanation *e)
+static uint64_t kind_of_cause(const struct cause *cause)
 {
-	const struct request *lost = e->cause.lost;
+	const struct request *lost = cause->lost;
 
 	if (!lost)
-		return mix64(e->cause.kind + 1);
-	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->length) + (lost->packet->opcode << 8 | e->cause.kind));
+		return mix64(cause->kind + 1);
+	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->length) + (lost->packet->opcode << 8 | cause->kind));
 }
 
 static bool add_kind(uint64_t *kinds, size_t n, uint64_t kind)
@@ -1198,7 +1211,7 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 			checker_look(checker, &run->model, &e.state, &said);
 			fail("this run cannot be judged: the target has got %u packets by its own READs or Atomics, no request names where they are stored, and a state in which nothing is lost fails.  Let the initiator store them by WRITE, or name what the memory held at the end (--end FILE).  %s",
 			     run->history.pulled, said);
-		} else if (add_kind(kinds, explained, kind_of_cause(&e))) {
+		} else if (add_kind(kinds, explained, kind_of_cause(&e.cause))) {
 			steady |= e.cause.kind != CULPRIT_CHECKER;
 			reported[explained++] = report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
 						       results->failed);
@@ -1208,7 +1221,7 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 	if (missing && !explained)
 		fail_to_judge(unexplained, "Each state that fails is consistent with what they held at the end, and not without it", said);
 	if (missing)
-		printf("\nnote: %u states fail only without the words that no request explains: they are not shown\n", missing);
+		note("%u states fail only without the words that no request explains: they are not shown", missing);
 	/* The ladder of a group's run has no cut that is one of all its targets. */
 	for (unsigned int i = 0; i < explained && run->targets == 1; i++)
 		draw(reported[i].folder, reported[i].frame, o->capture ? o->capture : run->folder);
@@ -1349,7 +1362,6 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 	struct results results = { .history = &run->history };
 	struct checker *checker;
 
-	history_needs_stores(&run->history);
 	checker = checker_new(&run->history, &run->start, &o->checker);
 	try_checker(run, checker, unexplained);
 	check_states(run, o, checker, &results, coverage);
@@ -1359,10 +1371,69 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 	return results.failed ? 1 : coverage->complete && !coverage->weak ? 0 : STATUS_NOT_JUDGED;
 }
 
+/******************************************************************************
+ * Without a checker
+ */
+
+/* Of the broken promises, the first of each cause.  The exit status. */
+static int judge_promises(struct run *run, const char *pattern)
+{
+	broken_promises broken = { };
+	uint64_t kinds[EXPLAINED];
+	unsigned int shown = 0;
+
+	promises_check(&run->model, pattern, &broken);
+	printf("%zu lines match --promise: %zu came while what their initiator had stored before was not durable\n",
+	       promises_checked(), broken.n);
+	json_promises(promises_checked(), broken.n);
+	for (size_t i = 0; i < broken.n && shown < EXPLAINED; i++) {
+		const struct broken_promise *b = &broken.v[i];
+		if (!add_kind(kinds, shown, kind_of_cause(&b->cause)))
+			continue;
+		shown++;
+		printf("\nFrame %u: the line \"%.*s\" was printed\n  Why: %s\n", b->line->frame, (int)b->line->length, b->line->text,
+		       b->why);
+		json_promise(b->line, culprit_name(b->cause.kind), b->why);
+		output_finding(b->why, xasprintf("%s/frame %u", run->folder, b->line->frame));
+	}
+	return broken.n ? 1 : 0;
+}
+
+/* Is anything durable for sure, by an answer or by the target's CPU? */
+static bool makes_durable(const struct run *run)
+{
+	return run->model.all_answers || cpu_fences(&run->history);
+}
+
+/* Neither a checker nor a promise: only a program that makes nothing durable is wrong for sure.  The exit status. */
+static int judge_alone(struct run *run)
+{
+	const struct capture *capture = &run->capture;
+	size_t shown = 0;
+
+	if (!makes_durable(run)) {
+		printf("\nNothing is durable: requests stored %" PRIu64 " times to persistent memory, and no persistent FLUSH was answered.\nAll that the program counts on may be lost.  What is to be durable must be covered by a persistent FLUSH, for which the program waits.\n",
+		       run->history.stores);
+		return 1;
+	}
+	for (size_t i = 0; i < capture->told.n && shown < LINES_SHOWN; i++)
+		shown += promise_print_open(&run->model, &capture->told.v[i], stdout);
+	printf("\nNot judged: nothing says what the program counts on.  Say it:\n"
+	       "  --promise 'durable'            each printed line that matches promises all that was stored before\n"
+	       "  RUN -- ./my-checker            your recovery judges each state\n");
+	return STATUS_NOT_JUDGED;
+}
+
 static void end_with_error(const char *error)
 {
 	json_error(error);
 	output_error(error);
+}
+
+/* A finding is one, whatever else was not judged. */
+static int worst(int a, int b)
+{
+	return a == 1 || b == 1 ? 1 : a > b ? a : b;
 }
 
 int main(int argc, char **argv)
@@ -1386,12 +1457,17 @@ int main(int argc, char **argv)
 		return lose(&run, &o);
 	if (o.replay)
 		return replay(&run, &o);
+	json_run(&run.history, o.run);
 	count_requests(&run);
 	show_hints(&run);
 	unexplained = check_end(&run, o.strict);
-	json_run(&run.history, o.run);
+	history_needs_stores(&run.history);
+	if (o.promise)
+		status = judge_promises(&run, o.promise);
 	if (o.checker.argv)
-		status = judge(&run, &o, &unexplained, &coverage);
+		status = worst(status, judge(&run, &o, &unexplained, &coverage));
+	if (!o.promise && !o.checker.argv)
+		status = judge_alone(&run);
 	json_end(status);
 	output_end(status, o.checker.argv ? &coverage : NULL);
 	return status;

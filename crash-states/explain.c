@@ -231,20 +231,6 @@ static void add_others(const struct model *model, held_list *lost, held_list *ot
 	}
 }
 
-static char *cause_text(const struct explanation *e)
-{
-	size_t size;
-	char *text;
-	FILE *file = open_memstream(&text, &size);
-
-	if (!file)
-		fail("no memory");
-	cause_print(&e->cause, &e->state.held, file);
-	if (fclose(file))
-		fail("no memory");
-	return text;
-}
-
 void explain(struct explanation *e, struct model *model, struct checker *checker,
 	     const struct state *state)
 {
@@ -259,7 +245,7 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 	if (!fails_without(&search, &lost)) {
 		e->state.held = lost;
 		model_allows(model, &e->state);
-		e->why = cause_text(e);
+		e->why = cause_words(&e->cause, &e->state.held);
 		return;
 	}
 	minimise(&search, &lost, fails_without);
@@ -279,7 +265,7 @@ void explain(struct explanation *e, struct model *model, struct checker *checker
 	e->cut_short |= !search.runs;
 	model_allows(model, &e->state);
 	e->cause = classify(model, &e->state.held, &e->needed);
-	e->why = cause_text(e);
+	e->why = cause_words(&e->cause, &e->state.held);
 	free(lost.v);
 }
 

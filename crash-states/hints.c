@@ -195,7 +195,7 @@ static void print_hint(const struct history *history, const struct hint *hint, F
 	const struct request *request = request_at(history, hint->request);
 	const struct request *other = hint->other == NEVER ? NULL : request_at(history, hint->other);
 
-	fprintf(file, "hint: frame %u, %s of QP %u: ", request->packet->frame, request_text(request),
+	fprintf(file, "frame %u, %s of QP %u: ", request->packet->frame, request_text(request),
 		request->packet->qpn);
 	switch (hint->kind) {
 	case HINT_NOT_COVERED:
@@ -226,7 +226,20 @@ static void print_hint(const struct history *history, const struct hint *hint, F
 	case HINTS:
 		break;
 	}
-	fputc('\n', file);
+}
+
+char *hint_text(const struct history *history, const struct hint *hint)
+{
+	size_t size;
+	char *text;
+	FILE *file = open_memstream(&text, &size);
+
+	if (!file)
+		fail("no memory");
+	print_hint(history, hint, file);
+	if (fclose(file))
+		fail("no memory");
+	return text;
 }
 
 void hints_print(const struct history *history, const hint_list *hints, FILE *file)
@@ -235,8 +248,11 @@ void hints_print(const struct history *history, const hint_list *hints, FILE *fi
 
 	for (unsigned int kind = 0; kind < HINTS; kind++) {
 		for (size_t i = 0; i < hints->n; i++)
-			if (hints->v[i].kind == kind && n[kind]++ < SHOWN)
+			if (hints->v[i].kind == kind && n[kind]++ < SHOWN) {
+				fputs("hint: ", file);
 				print_hint(history, &hints->v[i], file);
+				fputc('\n', file);
+			}
 		if (n[kind] > SHOWN)
 			fprintf(file, "hint: and %zu more like these\n", n[kind] - SHOWN);
 		if (n[kind])

@@ -32,6 +32,9 @@ typedef LIST(struct hint) hint_list;
 /* Add all hints to @hints. */
 void hints_find(const struct history *history, hint_list *hints);
 
+/* One of them, in a line; the text is the caller's. */
+char *hint_text(const struct history *history, const struct hint *hint);
+
 /* The first ones of each kind, one a line, how many more there are, and what to do. */
 void hints_print(const struct history *history, const hint_list *hints, FILE *file);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "json.h"
@@ -7,6 +8,7 @@
 static const char *path_of_file;
 static FILE *file;		/* NULL: it is not wanted */
 static bool has_findings, is_first;
+static LIST(char *) hints, notes;
 
 /* UTF-8 stays; what is none becomes "?", as no JSON may have it. */
 static size_t utf8_length(const unsigned char *text)
@@ -84,6 +86,7 @@ void json_states(size_t checked, size_t failed, size_t crashed, size_t slow, uin
 {
 	if (!file)
 		return;
+	close_findings();
 	fprintf(file, ",\n\"seed\": %" PRIu64 ", \"states\": %zu, \"failed\": %zu, \"crashed\": %zu, \"too_slow\": %zu",
 		seed, checked, failed, crashed, slow);
 	fprintf(file, ",\n\"coverage\": {\"complete\": %s, \"weak\": %s, \"all\": %s, \"cuts\": %zu, \"shapes\": %zu, \"cuts_looked_at\": %zu",
@@ -146,6 +149,68 @@ void json_finding(const struct model *model, const struct explanation *e, size_t
 	is_first = false;
 }
 
+void json_promises(size_t lines, size_t broken)
+{
+	if (!file)
+		return;
+	fprintf(file, ",\n\"promises\": %zu, \"promises_broken\": %zu,\n\"broken\": [", lines, broken);
+	has_findings = true;
+	is_first = true;
+}
+
+void json_promise(const struct told *line, const char *kind, const char *why)
+{
+	char *text = xasprintf("%.*s", (int)line->length, line->text);
+
+	if (!file)
+		return;
+	fprintf(file, "%s\n {\"frame\": %u", is_first ? "" : ",", line->frame);
+	put_member("line", text);
+	put_member("kind", kind);
+	put_member("why", why);
+	fputs("}", file);
+	is_first = false;
+	free(text);
+}
+
+void json_counts(unsigned int flushes, unsigned int answered, uint64_t not_covered)
+{
+	if (file)
+		fprintf(file, ",\n\"flushes\": %u, \"flushes_answered\": %u, \"stores_not_covered\": %" PRIu64, flushes, answered,
+			not_covered);
+}
+
+void json_hint(char *text)
+{
+	if (file && hints.n < JSON_HINTS)
+		*list_add(&hints) = text;
+	else
+		free(text);
+}
+
+void note(const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		fail("no memory");
+	va_end(args);
+	printf("note: %s\n", text);
+	*list_add(&notes) = text;
+}
+
+static void put_texts(const char *name, char **text, size_t n)
+{
+	fprintf(file, ",\n\"%s\": [", name);
+	for (size_t i = 0; i < n; i++) {
+		fputs(i ? ",\n " : "", file);
+		put_text(text[i]);
+	}
+	fputs("]", file);
+}
+
 void json_end(int status)
 {
 	FILE *ended = file;
@@ -153,6 +218,8 @@ void json_end(int status)
 	if (!file)
 		return;
 	close_findings();
+	put_texts("hints", hints.v, hints.n);
+	put_texts("notes", notes.v, notes.n);
 	fprintf(file, ",\n\"status\": %d}\n", status);
 	file = NULL;
 	if (fclose(ended))

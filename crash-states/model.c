@@ -73,6 +73,7 @@ static void restart(struct model *model)
 	model->moment = model->requests = model->updates = model->answers = model->witnessed = 0;
 	model->hash = 0;
 	memset(model->executed, 0, history->flows.n * sizeof(*model->executed));
+	memset(model->unsettled, 0, history->flows.n * sizeof(*model->unsettled));
 	memset(model->received, 0, history->flows.n * sizeof(*model->received));
 	for (uint32_t s = 0; s < history->stretches.n; s++) {
 		model->top[s] = model->floor[s] = model->durable[s] = START;
@@ -134,6 +135,7 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 	*model = (struct model){ .history = history, .seed = seed };
 	model->executed = xcalloc(flows, sizeof(*model->executed));
 	model->received = xcalloc(flows, sizeof(*model->received));
+	model->unsettled = xcalloc(flows, sizeof(*model->unsettled));
 	model->chosen = xcalloc(flows, sizeof(*model->chosen));
 	model->top = xcalloc(stretches, sizeof(*model->top));
 	model->floor = xcalloc(stretches, sizeof(*model->floor));
@@ -242,6 +244,8 @@ static void remove_in_flight(struct model *model, uint32_t message)
 {
 	uint32_t older = model->older[message], newer = model->newer[message];
 
+	model->unsettled[model->history->requests.v[message].flow]--;
+
 	if (older != NEVER)
 		model->newer[older] = newer;
 	if (newer != NEVER)
@@ -260,6 +264,7 @@ static void add_in_flight(struct model *model, uint32_t index, uint32_t updates)
 		return;
 	if (model->in_message[message])
 		remove_in_flight(model, message);
+	model->unsettled[model->history->requests.v[message].flow]++;
 	model->in_message[message] += updates;
 	model->newest[message] = index;
 	model->newer[message] = NEVER;

@@ -55,6 +55,7 @@ struct model {
 	uint32_t *older, *newer;	/* of each such message: the next one */
 	uint32_t *newest;		/* of each message: the newest packet that came and stored */
 	uint32_t *in_message;		/* of each message: updates above the floors, of all its packets */
+	uint32_t *unsettled;		/* of each flow: messages of which a part may be lost */
 	uint32_t *above;		/* of each request: its updates above the floors of their stretches */
 
 	uint32_t *answer;		/* answered flushes, in the order of the answers */

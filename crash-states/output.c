@@ -88,7 +88,12 @@ static void print_results(int status, const struct coverage *coverage)
 		describe(finding->why);
 	}
 	if (!n)
-		fprintf(screen, "%sok %u all states are consistent\n", status == 1 ? "not " : "", ++n);
+		fprintf(screen, "%sok %u %s\n", status == 1 ? "not " : "", ++n,
+			coverage ? "all states are consistent" : "all promises are kept");
+	if (!coverage) {
+		fprintf(screen, "1..%u\n", n);
+		return;
+	}
 	n++;
 	fprintf(screen, "%sok %u coverage is complete%s\n", coverage->complete && !coverage->weak ? "" : "not ", n,
 		coverage->weak ? ", at a few cuts only" : "");
@@ -135,8 +140,8 @@ static void put_file(const char *folder, const char *name, void (*put)(const cha
 static const char *verdict(int status, const struct coverage *coverage)
 {
 	switch (status) {
-	case 0: return coverage ? "All states are consistent" : "What was recorded";
-	case 1: return "Some states are not consistent";
+	case 0: return coverage ? "All states are consistent" : "All promises are kept";
+	case 1: return coverage ? "Some states are not consistent" : "Not durable";
 	case STATUS_NOT_JUDGED: return "Not judged";
 	default: return "An error";
 	}

@@ -199,6 +199,38 @@ a_limit_gives_no_pass() {
 	says "coverage: complete"
 }
 
+# Neither a checker nor a pattern: only a program that makes nothing durable is wrong for sure.
+no_checker_is_needed_where_nothing_is_durable() {
+	make_ring read 60
+	crash_states 1 --json "$work/json" "$work/ring"
+	says "Nothing is durable: requests stored "
+	[[ $(member status) == 1 && $(member flushes) == 0 && $(member stores_not_covered) != 0 ]] || fail "$(<"$work/json")"
+	crash_states 4 --model adr-read "$work/ring"
+	make_ring no-flush 60
+	crash_states 4 --json "$work/json" "$work/ring"
+	says "Not judged: nothing says what the program counts on"
+	[[ $(member flushes_answered) == 60 && $(member hints 0) == "frame 2, ATOMIC WRITE"* && $(member notes) == *"compared with it"* ]] ||
+		fail "$(<"$work/json")"
+}
+
+a_promise_needs_no_checker() {
+	make_ring daemon 60
+	crash_states 0 --promise durable "$work/ring"
+	says "60 lines match --promise: 0 came while what their initiator had stored before was not durable"
+	make_ring daemon-no-clwb-once 60
+	crash_states 1 --promise 'record .* durable' --json "$work/json" "$work/ring"
+	says "Why: STORE by the CPU"
+	[[ $(member promises) == 60 && $(member broken 0 kind) == no-write-back ]] || fail "$(<"$work/json")"
+	ktap 1 --promise durable "$work/ring"
+	[[ $results == "not ok 1 state frame "*$'\n'1..1 ]] || fail "$results"
+	crash_states 2 --promise lasting "$work/ring"
+	says "--promise lasting: none of the 60 lines that initiators printed matches it"
+	# A checker and a promise.
+	crash_states 1 --promise durable "$work/ring" -- true
+	says "60 lines match"
+	says "coverage: complete"
+}
+
 # Without a number of states: until all were tried, or the time is over.
 the_verdict_is_by_time() {
 	local -i began=$SECONDS
@@ -241,10 +273,10 @@ a_checker_that_accepts_nothing_stored_is_noted() {
 
 lines_that_come_only_at_the_end_are_noted() {
 	make_ring buffered 60
-	crash_states 0 "$work/ring"
+	crash_states 4 "$work/ring"
 	says "note: all lines were printed after the last FLUSH had been answered: is the standard output buffered?"
 	make_ring buffered 1
-	crash_states 0 "$work/ring"
+	crash_states 4 "$work/ring"
 	[[ $said != *buffered* ]] || fail "a program may print one line at its end"
 }
 
@@ -394,11 +426,11 @@ what_was_recorded_elsewhere_is_followed() {
 # At once.
 what_is_suspicious_needs_no_checker() {
 	make_ring no-flush 60
-	crash_states 0 "$work/ring"
+	crash_states 4 "$work/ring"
 	says "hint: frame 2, ATOMIC WRITE psn 2 (0x0 to 0x8) of QP 17: no persistent FLUSH before it covers all of WRITE psn 1"
 	says "hint: and 57 more like these"
 	make_ring right 60
-	crash_states 0 "$work/ring"
+	crash_states 4 "$work/ring"
 	[[ $said != *hint* ]] || fail "there is a hint for the right ring"
 }
 
@@ -440,8 +472,8 @@ the_result_is_ktap_or_a_page() {
 	ktap 2 --html "$work/page.html" "$work/ring" -- sh -c 'echo "<b>"; exit 7'
 	[[ $results == "Bail out! "*"the checker cannot be used"* ]] || fail "$results"
 	[[ $(<"$work/page.html") == *"&lt;b&gt;"* ]] || fail "$(<"$work/page.html")"
-	crash_states 0 --html "$work/page.html" "$work/ring"
-	[[ $(<"$work/page.html") == *"<h1>What was recorded</h1>"*"240 packets of requests"* ]] || fail "$(<"$work/page.html")"
+	crash_states 4 --html "$work/page.html" "$work/ring"
+	[[ $(<"$work/page.html") == *"<h1>Not judged</h1>"*"240 packets of requests"* ]] || fail "$(<"$work/page.html")"
 }
 
 # What the target's own CPU stored is in no state: a checker that counts on it cannot be judged.
@@ -481,7 +513,7 @@ what_the_target_pulled_cannot_be_judged() {
 what_requests_stored_is_missed_in_a_hole() {
 	make_ring right 60
 	truncate -s 65536 "$work/ring/server.pmem0"
-	crash_states 0 "$work/ring"
+	crash_states 4 "$work/ring"
 	says "words that requests stored held something else at the end; has the target's own CPU changed them? 0x0-0x7"
 	crash_states 2 --strict "$work/ring"
 	says "--strict: the requests do not explain "
@@ -655,11 +687,11 @@ a_send_is_followed_to_its_buffer() {
 		--server "$work/send-log target \$RXE_ADDR /dev/dax0.0" \
 		--client "$work/send-log initiator \$RXE_PEER_ADDR 20" >"$work/log" || fail "$(<"$work/log")"
 	run=$(readlink -f "$work/out/latest")
-	crash_states 0 "$run"
+	crash_states 4 "$run"
 	says "which stored 188 times"
 	says "held at the end what these requests explain, and nothing else had changed"
 	sed -i '/^sent /d' "$run/server.memory"
-	crash_states 0 "$run"
+	crash_states 4 "$run"
 	says "8 words were changed by none of these requests, but by the target's own CPU, or by a SEND: 0x100000-0x10003f"
 }
 
@@ -722,7 +754,7 @@ the_targets_own_stores_are_told_apart() {
 	append none
 	printf 'own data' | dd of="$run/server.pmem0" bs=1 seek=$((2 << 20 | 0x8000)) conv=notrunc status=none
 	printf 'X' | dd of="$run/server.pmem0" bs=1 seek=$((2 << 20 | 0x1003)) conv=notrunc status=none
-	crash_states 0 "$run"
+	crash_states 4 "$run"
 	says "1 words were changed by none of these requests, but by the target's own CPU: 0x8000-0x8007"
 	says "1 words that requests stored held something else at the end; has the target's own CPU changed them? 0x1000-0x1007"
 }
@@ -776,7 +808,7 @@ what_the_cpu_does_is_recorded() {
 	read -r _ _ place _ < <(grep ^device "$run/server.memory")
 	awk -v place="$place" 'NR > 1 { print $2, $3 (NF > 3 ? " " $4 - place : "") (NF > 4 ? " " $5 : "") }' "$run/server.cpu" |
 		diff "$run/server.stdout" - || fail "it is not what the program has done"
-	crash_states 0 "$run"
+	crash_states 4 "$run"
 	says "the target's CPU: 21 stores, 15 lines written back"
 	says "held at the end what these requests explain, and nothing else had changed"
 }
@@ -1082,6 +1114,8 @@ cases=(
 	two_mistakes_are_both_reported
 	a_limit_gives_no_pass
 	the_verdict_is_by_time
+	no_checker_is_needed_where_nothing_is_durable
+	a_promise_needs_no_checker
 	a_run_that_failed_is_noted
 	a_checker_that_accepts_nothing_stored_is_noted
 	lines_that_come_only_at_the_end_are_noted

@@ -163,7 +163,7 @@ an_installed_prefix_serves_any_user() {
 	"${as_nobody[@]}" "$prefix/bin/rxe-vm" pair --server-pmem 64M --kill-server --name mine \
 		--server 'first-log target $RXE_ADDR /dev/dax0.0' --client 'first-log initiator $RXE_PEER_ADDR 20' || fail "the pair fails"
 	"${as_nobody[@]}" "$prefix/bin/ladder" --tail 3 "$work/home/.local/state/rxe-mpe/latest" | grep ACK
-	"${as_nobody[@]}" "$prefix/bin/crash-states" "$work/home/.local/state/rxe-mpe/latest" | grep "persistent FLUSH"
+	"${as_nobody[@]}" "$prefix/bin/crash-states" --promise durable "$work/home/.local/state/rxe-mpe/latest" | grep "persistent FLUSH"
 	[[ -z $(find "$prefix" -newer "$work/installed") ]] || fail "it has written: $(find "$prefix" -newer "$work/installed")"
 	BASE=v0 "$prefix/bin/rxe-vm" run -- true >"$work/said" 2>&1 && fail "there is no kernel v0"
 	grep -q "this release is without it" "$work/said" || fail "it says: $(<"$work/said")"

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "promise.h"
+
+static size_t checked;
+
+size_t promises_checked(void)
+{
+	return checked;
+}
+
+bool promise_matches(const char *pattern, const struct told *line)
+{
+	static const char *compiled;
+	static regex_t regex;
+	char text[2048], why[256];
+	int error;
+
+	if (compiled != pattern) {
+		error = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
+		if (error) {
+			regerror(error, &regex, why, sizeof(why));
+			fail("--promise %s: no extended regular expression: %s", pattern, why);
+		}
+		compiled = pattern;
+	}
+	snprintf(text, sizeof(text), "%.*s", (int)line->length, line->text);
+	return !regexec(&regex, text, 0, NULL, 0);
+}
+
+/******************************************************************************
+ * What an initiator has stored
+ */
+
+/* The flows that a line speaks for. */
+struct speaker {
+	const uint8_t *mac;
+	bool *flows;
+};
+
+static bool stores_anything(const struct history *history, uint32_t f)
+{
+	const struct flow *flow = &history->flows.v[f];
+
+	for (size_t i = 0; i < flow->requests.n; i++)
+		if (history->requests.v[flow->requests.v[i]].updates)
+			return true;
+	return false;
+}
+
+/*
+ * Those from its address.  If none is, as behind a router, it speaks for all; so it does for the target's CPU, if that
+ * alone has stored something: then a daemon stores what the initiator sends.
+ */
+static void find_flows(const struct history *history, struct speaker *speaker)
+{
+	bool any = false, stores = false;
+
+	for (uint32_t f = 0; f < history->flows.n; f++) {
+		const struct flow *flow = &history->flows.v[f];
+
+		speaker->flows[f] = f != history->cpu && flow->requests.n &&
+				    !memcmp(history->requests.v[flow->requests.v[0]].packet->mac, speaker->mac, 6);
+		any |= speaker->flows[f];
+		stores |= f != history->cpu && stores_anything(history, f);
+	}
+	for (uint32_t f = 0; f < history->flows.n; f++)
+		speaker->flows[f] |= f == history->cpu ? !stores : !any;
+}
+
+static bool is_quiet(const struct model *model, const struct speaker *speaker)
+{
+	for (uint32_t f = 0; f < model->history->flows.n; f++)
+		if (speaker->flows[f] && model->unsettled[f])
+			return false;
+	return true;
+}
+
+/* The oldest of its messages that may be lost, or NEVER. */
+static uint32_t oldest_open(const struct model *model, const struct speaker *speaker)
+{
+	uint32_t oldest = NEVER;
+
+	for (uint32_t m = model->in_flight; m != NEVER; m = model->older[m])
+		if (speaker->flows[model->history->requests.v[m].flow] && (oldest == NEVER || m < oldest))
+			oldest = m;
+	return oldest;
+}
+
+/******************************************************************************
+ * Which line is broken?
+ */
+
+/* The newest value that the word may hold without the message. */
+static void lose_message(struct model *model, uint32_t message, struct state *state)
+{
+	const struct history *history = model->history;
+
+	state->moment = model->moment;
+	for (uint32_t r = message; r <= model->newest[message]; r++) {
+		const struct request *request = &history->requests.v[r];
+
+		for (uint32_t u = 0; request->message == message && u < request->updates; u++) {
+			const struct update *update = &history->updates.v[request->first_update + u];
+			const struct stretch *stretch = &history->stretches.v[update->stretch];
+
+			for (uint32_t w = 0; w < stretch->words; w++)
+				if ((int32_t)update->position > model->floor[update->stretch])
+					*list_add(&state->held) = (struct held){
+						stretch->word + w, (int32_t)update->position - 1,
+					};
+		}
+	}
+}
+
+static struct broken_promise explain_promise(struct model *model, const struct told *line, const struct speaker *speaker)
+{
+	struct broken_promise broken = { .line = line };
+	struct state state = { };
+	const held_list none = { };
+
+	lose_message(model, oldest_open(model, speaker), &state);
+	model_allows(model, &state);
+	broken.cause = classify(model, &state.held, &none);
+	broken.why = cause_words(&broken.cause, &state.held);
+	broken.cause.held = NULL;
+	free(state.held.v);
+	return broken;
+}
+
+/* An initiator, as its lines come.  Lines that it prints together come together, as a rule. */
+struct walk {
+	struct speaker speaker;
+	size_t quiet, used;	/* moments when all was durable, after stores; those that lines belong to */
+	size_t lines, of_used;	/* all, and those of the last one that is used */
+	size_t group, largest;	/* lines with no store between them, now, and at most */
+	uint32_t updates;	/* when the last one came */
+	bool was_quiet;
+};
+
+/* The model has gone on by a moment. */
+static void look(struct walk *walk, const struct model *model)
+{
+	bool quiet = is_quiet(model, &walk->speaker);
+
+	walk->quiet += quiet && !walk->was_quiet;
+	walk->was_quiet = quiet;
+}
+
+/* Does the line, which came now, belong to a moment when all was durable?  @usual: so many lines do to each. */
+static bool is_kept(struct walk *walk, const struct model *model, size_t usual)
+{
+	walk->lines++;
+	walk->group = walk->updates == model->updates ? walk->group + 1 : 1;
+	walk->updates = model->updates;
+	if (walk->group > walk->largest)
+		walk->largest = walk->group;
+	if (!walk->was_quiet && walk->used == walk->quiet && walk->of_used >= usual)
+		return false;
+	if (walk->was_quiet || walk->used < walk->quiet) {
+		size_t next = walk->was_quiet ? walk->quiet : walk->used + 1;
+
+		walk->of_used = next == walk->used ? walk->of_used : 0;
+		walk->used = next;
+	}
+	walk->of_used++;
+	return true;
+}
+
+/* All lines of one initiator.  Those that are broken are added to @broken unless it is NULL. */
+static void walk_lines(struct model *model, const char *pattern, struct walk *walk, size_t usual, broken_promises *broken)
+{
+	const struct capture *capture = model->history->capture;
+	unsigned int last = capture_last_moment(capture);
+	size_t line = 0;
+
+	walk->quiet = walk->used = walk->lines = walk->group = walk->updates = 0;
+	walk->was_quiet = true;
+	walk->of_used = usual;		/* nothing was stored yet, so no line is late */
+	for (unsigned int moment = 0; moment <= last; moment++) {
+		model_cut(model, moment);
+		look(walk, model);
+		for (; line < capture->told.n && capture->told.v[line].moment <= moment; line++) {
+			const struct told *told = &capture->told.v[line];
+
+			if (memcmp(told->mac, walk->speaker.mac, 6) || !promise_matches(pattern, told))
+				continue;
+			if (!is_kept(walk, model, usual) && broken)
+				*list_add(broken) = explain_promise(model, told, &walk->speaker);
+		}
+	}
+}
+
+static bool was_before(const struct capture *capture, size_t line)
+{
+	for (size_t i = 0; i < line; i++)
+		if (!memcmp(capture->told.v[i].mac, capture->told.v[line].mac, 6))
+			return true;
+	return false;
+}
+
+void promises_check(struct model *model, const char *pattern, broken_promises *broken)
+{
+	const struct capture *capture = model->history->capture;
+	struct walk walk = { .speaker.flows = xcalloc(model->history->flows.n, sizeof(bool)) };
+
+	checked = 0;
+	for (size_t i = 0; i < capture->told.n; i++) {
+		if (was_before(capture, i))
+			continue;
+		walk.speaker.mac = capture->told.v[i].mac;
+		walk.largest = 0;
+		find_flows(model->history, &walk.speaker);
+		walk_lines(model, pattern, &walk, 1, NULL);
+		checked += walk.lines;
+		walk_lines(model, pattern, &walk, walk.largest, broken);
+	}
+	free(walk.speaker.flows);
+	if (!checked)
+		fail("--promise %s: none of the %zu lines that initiators printed matches it", pattern, capture->told.n);
+}
+
+bool promise_print_open(struct model *model, const struct told *line, FILE *file)
+{
+	struct speaker speaker = { line->mac, xcalloc(model->history->flows.n, sizeof(bool)) };
+	uint32_t oldest;
+
+	find_flows(model->history, &speaker);
+	model_cut(model, line->moment);
+	oldest = oldest_open(model, &speaker);
+	if (oldest != NEVER)
+		fprintf(file, "  frame %u, \"%.*s\": not durable then: %s, frame %u\n", line->frame,
+			line->length < 60 ? (int)line->length : 60, line->text,
+			request_text(&model->history->requests.v[oldest]), model->history->requests.v[oldest].packet->frame);
+	free(speaker.flows);
+	return oldest != NEVER;
+}

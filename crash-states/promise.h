@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What printed lines promise, without a checker: all that their initiator had stored before is durable.
+ *
+ * A line is known to have been printed when its frame came, and may have been printed before.  An initiator that waits has
+ * moments when all of its stores are durable: each line that came when something was not belongs to such a moment before it.
+ * A line that has none is broken: as many lines as the initiator prints at a time had been printed for the last one.
+ */
+#ifndef PROMISE_H
+#define PROMISE_H
+
+#include "cause.h"
+
+/* A line that came too early: the oldest store of its initiator that could be lost then tells why. */
+struct broken_promise {
+	const struct told *line;
+	struct cause cause;
+	char *why;		/* the same in words, of the moment of the line */
+};
+
+typedef LIST(struct broken_promise) broken_promises;
+
+/* Of the lines that match the extended regular expression @pattern.  Ends the program if there are none, or it is none. */
+void promises_check(struct model *model, const char *pattern, broken_promises *broken);
+
+/* How many lines there were that the pattern matches, by promises_check(). */
+size_t promises_checked(void);
+
+/* Does the line match the pattern?  Ends the program if it is no pattern. */
+bool promise_matches(const char *pattern, const struct told *line);
+
+/* One line: when it came, what it says, and what of its initiator was not durable then; false if all was. */
+bool promise_print_open(struct model *model, const struct told *line, FILE *file);
+
+#endif /* PROMISE_H */
