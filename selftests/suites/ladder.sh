@@ -394,6 +394,7 @@ make_late_user() {
 each_request_has_the_line_that_posted_it() {
 	local verb call line run
 	make_late_user
+	RXE_OUT=$(make_run_folder "$RXE_OUT" ladder)
 	# shellcheck disable=SC2016 # the guests expand their commands
 	"$root/qemu-scripts/rxe-vm" pair --name ladder --server-pmem 16M --server 'exec first-log target $RXE_ADDR /dev/dax0.0' \
 		--client "first-log initiator \$RXE_PEER_ADDR 3 && /usr/bin/python3 $work/late.py"
@@ -419,7 +420,7 @@ the_loss_of_a_response_is_seen_and_healed() {
 	run=$(find "$RXE_OUT" -name client.pcap -printf '%h\n')
 	drawn=$(ladder "$run")
 	echo "$drawn"
-	shows 'client 192.0.2.2 .* server 192.0.2.1' '|-- FLUSH .*>|$' \
+	shows 'client 192.0.2.2 .* server 192.0.2.1' '|-- FLUSH .*>|  remote-log-connection.c:[0-9]* log_publish()$' \
 		'|<-* READ RESPONSE .* for FLUSH, ACK .*LATE: .* asks again' \
 		'|-- FLUSH .*>|  SENT AGAIN: as #' '|<-* READ RESPONSE .* for FLUSH, ACK .*ANSWERED AGAIN: as #'
 	(($(grep -c LATE <<<"$drawn") == 1)) || fail "more than one packet is said to be late"
