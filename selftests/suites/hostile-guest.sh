@@ -36,7 +36,7 @@ words() {
 	for evil in '$(touch${IFS}HARM)' '`touch${IFS}HARM`' 'x[$(touch${IFS}HARM)]' 'x[`touch${IFS}HARM`]' 'x[0$(touch${IFS}HARM)]' \
 		'$((x[$(touch${IFS}HARM)]))' "';touch\${IFS}HARM;'" '";touch${IFS}HARM;"' '../harm/HARM' '../../harm' /tmp/x '*' '?' '~' '!!' \
 		-1 -0 0 08 010 0x1 1e3 9 99 256 4294967297 18446744073709551617 1x '1 2' '1;2' @ -n -e '%s%n' '\n' '\x41' '{"QMP"' '{}' '|'; do
-		for line in "$evil" "$evil gone" "$evil memory region 1" "$evil exit 0" "$evil ready" "memory $evil" "kill-server $evil" \
+		for line in "$evil" "$evil gone" "$evil memory region 1" "$evil exit 0" "$evil ready" "memory $evil" "posted $evil" "posted site 1.0 /$evil" "kill-server $evil" \
 			"start-server $evil" "exit x$evil" "ready $evil" "started $evil" "shell-ended $evil" "frob $evil"; do
 			printf '%s\n' "$line"
 			for guest; do
