@@ -72,6 +72,21 @@ static bool library_has_flush(void)
 	return release && atoi(release + 1) >= 45;
 }
 
+/* The main program's code. */
+static uintptr_t text_start, text_end;
+
+static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
+			text_start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+			text_end = text_start + info->dlpi_phdr[i].p_memsz;
+		}
+	return 1;	/* the first one is the program */
+}
+
 /* At the first call, because a program, as Python, may load libibverbs late, and for itself alone. */
 static void find_library(void)
 {
@@ -90,6 +105,7 @@ static void find_library(void)
 	if (!path)
 		return;
 	has_flush = library_has_flush();
+	dl_iterate_phdr(find_text, NULL);
 	backtrace(warm, 1);	/* the first call allocates */
 	file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 }
@@ -133,8 +149,41 @@ static bool is_own(const void *at)
 	return (const char *)at >= __ehdr_start && (const char *)at < _end;
 }
 
-/* The number of what has called a function of this library.  A sanitizer may put its own backtrace() before that. */
-static unsigned int site(void)
+/*
+ * A word for the callers, found without backtrace(), which takes most of the time of a post where CPUs are emulated: where the
+ * call came from, and all on the stack that may be a return address to the program, or to what is near the caller.
+ */
+static uint64_t __attribute__((no_sanitize("all"))) callers_key(const uintptr_t *frame, uintptr_t from)
+{
+	uint64_t key = 0;	/* @from is among the words */
+
+	for (int i = 0; i < 64; i++)
+		if ((frame[i] >= text_start && frame[i] < text_end) || frame[i] - from + (8 << 20) < 16 << 20)
+			key = (key ^ frame[i]) * 0x9e3779b97f4a7c15 + i;
+	return key;
+}
+
+/* What was found for a key. */
+#define KEYS	1024
+static struct { uint64_t key; unsigned int site; } known[KEYS];
+
+static unsigned int new_site(void);
+
+/* The number of what has called the function of this library that has this frame, and returns there. */
+static unsigned int site(const void *frame, const void *from)
+{
+	uint64_t key = callers_key(frame, (uintptr_t)from);
+	unsigned int at = key >> 32 & (KEYS - 1);
+
+	if (known[at].key != key) {
+		known[at].site = new_site();
+		known[at].key = key;
+	}
+	return known[at].site;
+}
+
+/* The same by backtrace().  A sanitizer may put its own before that. */
+static unsigned int new_site(void)
 {
 	void *at[2 * DEPTH + 4] = { };
 	char text[2500] = "";
@@ -208,7 +257,7 @@ static int post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **
 		return ret;
 	pthread_mutex_lock(&lock);
 	q = find(qp, false);
-	for (unsigned int from = q ? site() : 0; q && wr && wr != failed; wr = wr->next) {
+	for (unsigned int from = q ? site(__builtin_frame_address(0), __builtin_return_address(0)) : 0; q && wr && wr != failed; wr = wr->next) {
 		struct pending p = {
 			.site = from,
 			.local = wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW,
@@ -230,14 +279,14 @@ static struct queue *of(struct ibv_qp_ex *qp)
 	return find(&qp->qp_base, false);
 }
 
-static void __attribute__((noinline)) add(struct ibv_qp_ex *qp, bool local)
+static void add(struct ibv_qp_ex *qp, bool local, const void *frame, const void *from)
 {
 	struct queue *q = of(qp);
 
 	if (q->n == PENDING)
 		return;
 	pthread_mutex_lock(&lock);
-	q->pending[q->n++] = (struct pending){ .local = local, .site = is_on() ? site() : SITES };
+	q->pending[q->n++] = (struct pending){ .local = local, .site = is_on() ? site(frame, from) : SITES };
 	pthread_mutex_unlock(&lock);
 }
 
@@ -252,7 +301,7 @@ static void lengthen(struct ibv_qp_ex *qp, uint64_t length)
 #define WRAP(name, local, declared, given)				\
 static void name declared						\
 {									\
-	add(qp, local);							\
+	add(qp, local, __builtin_frame_address(0), __builtin_return_address(0)); \
 	of(qp)->real.name given;					\
 }
 
