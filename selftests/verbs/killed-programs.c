@@ -4,18 +4,18 @@
  *
  *	killed-programs COUNT SEED
  *
- * Some programs run at a time, each with two threads and a context, whose objects both threads use.  They create, modify,
- * query, reregister, resize, bind, invalidate, attach, post and poll, write to their rings, and fork.  To destroy an object
- * they ask the kernel alone, so that the library still has it: another thread, or the same one later, uses what is gone.
- * After COUNT commands of all of them it is enough.  At any time a program is killed, or exits, and another one begins.
- * The raw peer (rxe_peer.h) sends them packets meanwhile.  What must hold:
+ * Four programs run at a time, each with two threads and a context, whose objects both threads use.  They create,
+ * modify, query, reregister, resize, bind, invalidate, attach, post, poll, write to their rings, and fork.  To destroy
+ * an object they ask the kernel alone, so that the library still has it: another thread, or the same one later, uses
+ * what is gone.  At any time a program is killed, or exits, and another one begins, until all of them have given COUNT
+ * commands.  The raw peer (rxe_peer.h) sends them packets meanwhile.  What must hold:
  *  - a program that is killed ends;
  *  - nothing is left of it;
  *  - a fresh connection is served.
  * The kernel's console shows whether the kernel is in trouble: rxe-vm looks at it.
  *
- * Which numbers a program draws depends on the seed and its number alone.  When it is killed, and what the threads do to
- * each other, is left to the machine.
+ * Which numbers a program draws depends on the seed and its number alone.  When it is killed, and what the threads do
+ * to each other, is left to the machine.
  */
 #include <err.h>
 #include <errno.h>
@@ -404,6 +404,24 @@ static void look(struct thread *t)
 		ibv_query_qp(qp, &attr, IBV_QP_STATE, &init);
 }
 
+/* A word of any ring, or of its indexes; the next post of any queue pair shows it to the kernel. */
+static void scribble(struct thread *t)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long start, end, rings = 0;
+	char line[512];
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (!strstr(line, "/dev/infiniband/uverbs") || sscanf(line, "%lx-%lx", &start, &end) != 2 ||
+		    draw(t, ++rings))
+			continue;
+		start += 4 * draw(t, draw(t, 2) ? (end - start) / 4 : 64);
+		*(volatile __u32 *)start = draw(t, 2) ? prng_next(&t->prng) : draw(t, 64);
+	}
+	if (maps)
+		fclose(maps);
+}
+
 /* The child has the rings, too, and goes while its parent uses them. */
 static void fork_child(struct thread *t)
 {
@@ -423,6 +441,7 @@ static void one_command(struct thread *t)
 	static void (*const commands[])(struct thread *t) = {
 		replace, replace, replace, modify_qp, modify_qp, post_send, post_send, post_send, post_recv, post_recv,
 		bind_or_invalidate, bind_or_invalidate, change_size, rereg, attach, look, fork_child,
+		scribble,
 	};
 
 	commands[draw(t, sizeof(commands) / sizeof(*commands))](t);

@@ -5,15 +5,15 @@
  *	link-traffic serve ADDRESS				any number of them; prints "ready" when it listens
  *	link-traffic talk DEVICE LOCAL ADDRESS REMOTE		one: by DEVICE, from LOCAL to REMOTE
  *
- * ADDRESS is where the two ends talk over TCP, which no step takes away.  Each end has an RC QP, with one request to the
- * other's memory at a time: a WRITE of two packets, then a READ of two, and so on.  It takes lines from stdin:
+ * ADDRESS is where the two ends talk over TCP, which no step takes away.  Each end has an RC QP, with one request to
+ * the other's memory at a time: a WRITE of two packets, then a READ of two, and so on.  It takes lines from stdin:
  *
  *	?			nothing
  *	pause, go		this end posts no request meanwhile
  *	pause there, go there	the other end
  *
- * and answers each by "HERE ERROR THERE ERROR": how many requests each end has completed, and the status of the completion
- * that ended it (enum ibv_wc_status), or 0.
+ * and answers each by "HERE ERROR THERE ERROR": how many requests each end has completed, and the status of the
+ * completion that ended it (enum ibv_wc_status), or 0.
  */
 #include <arpa/inet.h>
 #include <err.h>
