@@ -760,6 +760,24 @@ static bool is_done(struct checker *checker, struct slot *slot, bool ready, enum
 	return true;
 }
 
+/* Of all that the checker printed for its state. */
+static uint64_t hash_of_output(const struct slot *slot)
+{
+	static char bytes[65536];
+	uint64_t hash = 1;
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(slot->output_fd, bytes, sizeof(bytes), at)) > 0) {
+		for (ssize_t i = 0; i < n; i++)
+			hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3;
+		at += n;
+	}
+	if (n < 0)
+		fail_errno("%s", slot->output);
+	return mix64(hash);
+}
+
 /* Wait until one of those that run is done, if some do. */
 static bool wait_for_one(struct checker *checker, checker_result result, void *arg)
 {
@@ -787,6 +805,9 @@ static bool wait_for_one(struct checker *checker, checker_result result, void *a
 			if (!slot->busy || !is_done(checker, slot, fds[i].revents, &verdict))
 				continue;
 			slot->busy = false;
+			if (checker->options->judge)
+				verdict = checker->options->judge(checker->options->judge_arg, slot->state.moment, verdict,
+								  hash_of_output(slot));
 			result(arg, slot->number, &slot->state, verdict, checker->said);
 			return true;
 		}

@@ -38,6 +38,9 @@ struct checker_options {
 	unsigned int jobs;	/* so many at a time */
 	unsigned int seconds;	/* that it may take for a state */
 	unsigned int mib;	/* of memory that it may take */
+	/* Unless NULL, judges by a hash of all that was printed what the verdict on a state of the cut at @moment is. */
+	enum verdict (*judge)(void *arg, unsigned int moment, enum verdict verdict, uint64_t said);
+	void *judge_arg;
 };
 
 /*

@@ -16,6 +16,7 @@
  *	checker.c	images, and the checker's processes
  *	cause.c		which mistake a state shows
  *	explain.c	why a state fails
+ *	oracle.c	a program's own recovery as the judge
  *	promise.c	what printed lines promise, without a checker
  *	draw.c		a picture of it
  *	json.c		the result for other programs
@@ -41,6 +42,7 @@
 #include "group.h"
 #include "hints.h"
 #include "json.h"
+#include "oracle.h"
 #include "output.h"
 #include "promise.h"
 #include "sample.h"
@@ -83,6 +85,10 @@ static const char usage[] =
 "  --promise PATTERN  each line that an initiator printed, and that matches this extended regular\n"
 "                 expression, promises all that it had stored before: a line that came while\n"
 "                 some of that was not durable is found; no CHECKER is needed\n"
+"  --oracle COMMAND  in place of a CHECKER: your recovery, or a dump of what it finds in $IMAGE, a\n"
+"                 command for the shell.  What it prints of a state must be what it prints of\n"
+"                 the memory with nothing lost, at a moment between the last FLUSH before the\n"
+"                 last promise (--promise) and the cut\n"
 "  --serve        CHECKER stays.  It reads one line, the cut, from its stdin for each\n"
 "                 state, looks at $IMAGE anew, and prints the line \"0\" or \"1 WHY\"\n"
 "  --seconds S    end after S seconds (30), if not all states were tried by then\n"
@@ -121,7 +127,7 @@ struct options {
 	size_t states, limit;
 	unsigned int seconds;		/* for all states; 0: no limit */
 	uint64_t seed;
-	const char *promise;		/* or NULL */
+	const char *promise, *oracle;	/* or NULL */
 	const char *cuts, *json, *html, *replay, *lose, *run;
 	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
 	const struct rules *rules;
@@ -183,6 +189,19 @@ static void __attribute__((noreturn)) print_version(void)
 	fail_errno("--version: bash");
 }
 
+/* It is a checker of which what it prints counts. */
+static void use_oracle(struct options *o)
+{
+	static char *argv[] = { "sh", "-c", NULL, NULL };
+
+	if (!o->oracle)
+		return;
+	if (o->checker.argv || o->checker.serve)
+		fail("--oracle stands in place of a checker, and takes no --serve");
+	argv[2] = (char *)o->oracle;
+	o->checker.argv = argv;
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -205,6 +224,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "end", required_argument, NULL, 'E' },
 		{ "serve", no_argument, NULL, 'v' },
 		{ "promise", required_argument, NULL, 'p' },
+		{ "oracle", required_argument, NULL, 'O' },
 		{ "checker-memory", required_argument, NULL, 'b' },
 		{ "strict", no_argument, NULL, 'e' },
 		{ "replay", required_argument, NULL, 'r' },
@@ -242,6 +262,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'b': o->checker.mib = number("checker-memory", optarg, UINT32_MAX); break;
 		case 'v': o->checker.serve = true; break;
 		case 'p': o->promise = optarg; break;
+		case 'O': o->oracle = optarg; break;
 		case 'o': o->json = optarg; break;
 		case 'k': o->ktap = true; break;
 		case 'w': o->html = optarg; break;
@@ -273,6 +294,7 @@ static void parse(struct options *o, int argc, char **argv)
 		fail("--limit, --jobs, --seconds and --timeout are not 0");
 	if (!has_seconds && o->states == ANY_NUMBER)
 		o->seconds = SECONDS;
+	use_oracle(o);
 	if (!o->checker.mib)
 		o->checker.mib = half_of_memory(o->checker.jobs);
 	if (o->lose && (o->checker.argv || o->replay || o->cuts || o->promise))
@@ -947,6 +969,7 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 
 struct check {
 	struct checker *checker;
+	struct oracle *oracle;		/* or NULL */
 	struct results *results;
 	const struct options *options;
 	const struct coverage *coverage;
@@ -1021,6 +1044,10 @@ static bool check_state(void *arg, struct model *model, const struct state *stat
 	show_progress(check, model);
 	if (number == FEW + 1)
 		note_if_slow(check);
+	if (check->oracle && !oracle_is_ready(check->oracle, state->moment)) {
+		checker_wait(check->checker, note_result, check->results);
+		oracle_prepare(check->oracle, check->checker, state->moment);
+	}
 	checker_check(check->checker, model, state, number, note_result, check->results);
 	return check->results->failed < ENOUGH && check->results->slow < ENOUGH_SLOW;
 }
@@ -1034,14 +1061,14 @@ static const struct view *views_so_far(void *arg, size_t *n)
 	return check->results->views.v;
 }
 
-static void check_states(struct run *run, const struct options *o, struct checker *checker,
+static void check_states(struct run *run, const struct options *o, struct checker *checker, struct oracle *oracle,
 			 struct results *results, struct coverage *coverage)
 {
 	const struct sample_options options = {
 		.states = o->states, .seconds = o->seconds, .limit = o->limit, .seed = o->seed, .each_cut = o->cuts,
 		.views = views_so_far,
 	};
-	struct check check = { .checker = checker, .results = results, .options = o, .coverage = coverage, .shown = time(NULL) };
+	struct check check = { .checker = checker, .oracle = oracle, .results = results, .options = o, .coverage = coverage, .shown = time(NULL) };
 	cut_list cuts = { };
 	bool enough;
 
@@ -1288,6 +1315,7 @@ static int replay(struct run *run, const struct options *o)
 	struct checker_options options = o->checker;
 	struct state state = { };
 	struct checker *checker;
+	struct oracle *oracle;
 	enum verdict verdict;
 	const char *said;
 
@@ -1298,14 +1326,17 @@ static int replay(struct run *run, const struct options *o)
 	options.jobs = 1;
 	if (!options.argv)
 		options = (struct checker_options){ .argv = no_checker, .jobs = 1, .seconds = 60 };
+	oracle = o->oracle ? oracle_new(&run->history, &run->model, o->promise, &options) : NULL;
 	checker = checker_new(&run->history, &run->start, &options);
+	if (oracle)
+		oracle_prepare(oracle, checker, state.moment);
 	checker_keep(checker, &run->model, &state, folder);
 	printf("%s/image holds the state\n", folder);
 	if (!o->checker.argv)
 		return 0;
 	verdict = checker_look(checker, &run->model, &state, &said);
 	printf("The checker: %s\n%s\n", said, verdict == CONSISTENT ? "consistent" : "not consistent");
-	if (verdict == CONSISTENT)
+	if (verdict == CONSISTENT && !oracle)
 		note_if_it_accepts_nothing(run, checker);
 	checker_free(checker);
 	return verdict != CONSISTENT;
@@ -1360,11 +1391,15 @@ static int lose(struct run *run, const struct options *o)
 static int judge(struct run *run, const struct options *o, const word_list *unexplained, struct coverage *coverage)
 {
 	struct results results = { .history = &run->history };
-	struct checker *checker;
+	struct checker_options options = o->checker;
+	struct oracle *oracle = o->oracle ? oracle_new(&run->history, &run->model, o->promise, &options) : NULL;
+	struct checker *checker = checker_new(&run->history, &run->start, &options);
 
-	checker = checker_new(&run->history, &run->start, &o->checker);
-	try_checker(run, checker, unexplained);
-	check_states(run, o, checker, &results, coverage);
+	if (oracle)
+		oracle_try(oracle, checker);
+	else
+		try_checker(run, checker, unexplained);
+	check_states(run, o, checker, oracle, &results, coverage);
 	json_states(results.checked, results.failed, results.crashed, results.slow, o->seed, coverage);
 	explain_failures(run, o, checker, &results, unexplained);
 	checker_free(checker);
@@ -1420,7 +1455,8 @@ static int judge_alone(struct run *run)
 		shown += promise_print_open(&run->model, &capture->told.v[i], stdout);
 	printf("\nNot judged: nothing says what the program counts on.  Say it:\n"
 	       "  --promise 'durable'            each printed line that matches promises all that was stored before\n"
-	       "  RUN -- ./my-checker            your recovery judges each state\n");
+	       "  --oracle './my-target dump'    what your recovery prints of a state must be what it prints of a memory with nothing lost\n"
+	       "  RUN -- ./my-checker            a program of yours judges each state\n");
 	return STATUS_NOT_JUDGED;
 }
 

@@ -231,6 +231,39 @@ a_promise_needs_no_checker() {
 	says "coverage: complete"
 }
 
+# What recovery finds in a ring: the tail, and the newest records up to that.
+dump='od -A n -v -t u8 -w64 -N 2112 "$IMAGE" | awk "NR == 1 { tail = \$1; print tail; next } { slot[NR - 2] = \$0 }
+	END { for (n = tail > 7 ? tail - 7 : 1; n <= tail; n++) print slot[n % 32] }"'
+
+# oracle STATUS MODE [OPTION...]
+oracle() {
+	make_ring "$2" 20
+	crash_states "$1" --oracle "$dump" "${@:3}" "$work/ring"
+}
+
+an_oracle_needs_no_checker() {
+	local mode id
+	for mode in right one-by-one loss; do
+		oracle 0 $mode
+	done
+	for mode in no-flush no-flush-once short-once write-tail fetch-add-tail flush-first early-tail other-qp-tail global; do
+		oracle 1 $mode --states 300
+	done
+	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said" | head -n 1)
+	crash_states 1 --oracle "$dump" --replay "$id" "$work/ring"
+	oracle 0 daemon --promise durable
+	oracle 1 daemon-no-fence --promise durable
+	make_ring right 20
+	crash_states 2 --oracle 'echo same' "$work/ring"
+	says "it prints the same of the memory at the start and at the end"
+	crash_states 2 --oracle 'date +%N; cat "$IMAGE"' "$work/ring"
+	says "it prints something else each time of the same memory"
+	crash_states 2 --oracle 'exit 7' "$work/ring"
+	says "it fails on what the program has made"
+	crash_states 2 --oracle "$dump" "$work/ring" -- true
+	says "--oracle stands in place of a checker"
+}
+
 # Without a number of states: until all were tried, or the time is over.
 the_verdict_is_by_time() {
 	local -i began=$SECONDS
@@ -1116,6 +1149,7 @@ cases=(
 	the_verdict_is_by_time
 	no_checker_is_needed_where_nothing_is_durable
 	a_promise_needs_no_checker
+	an_oracle_needs_no_checker
 	a_run_that_failed_is_noted
 	a_checker_that_accepts_nothing_stored_is_noted
 	lines_that_come_only_at_the_end_are_noted
