@@ -519,6 +519,15 @@ unsigned int capture_frame(const struct capture *capture, unsigned int moment)
 	return moment - COUNT_UP_TO(&capture->cpu.events, moment, moment);
 }
 
+unsigned int capture_ladder(const struct capture *capture, unsigned int moment)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < capture->packets.n && capture->packets.v[i].moment <= moment; i++)
+		n += (capture->packets.v[i].opcode & ROCE_SERVICE_MASK) == ROCE_SERVICE_RC;
+	return n;
+}
+
 /* How many lines of server.cpu come up to @frame, those after it included. */
 static unsigned int lines_up_to(const struct capture *capture, unsigned int frame)
 {

@@ -87,6 +87,9 @@ unsigned int capture_last_moment(const struct capture *capture);
 /* The last frame that had passed at @moment. */
 unsigned int capture_frame(const struct capture *capture, unsigned int moment);
 
+/* The number in the ladder of the last packet up to @moment: it counts those of reliable connections. */
+unsigned int capture_ladder(const struct capture *capture, unsigned int moment);
+
 #define ALL_LINES	UINT32_MAX
 #define NO_MOMENT	UINT32_MAX
 

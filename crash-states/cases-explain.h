@@ -301,7 +301,7 @@ TEST_F(run, a_flush_of_half_a_word_is_not_the_one_that_was_meant)
 	write_word(1, 0, 1);
 	flush_as(2, KEY, 0, 4, DURABLE);
 	atomic_write(3, 2, 1);
-	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x4) does not hold all that was stored to the word at 0x0, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there.  Its range, or its key, has to cover what is to be durable.");
+	EXPECT_WHY("spec", "WRITE psn 1 (0x0 to 0x8) is lost.  FLUSH psn 2 (0x0 to 0x4) ends 4 bytes too early, and does not hold all that was stored to the word at 0x0, and ATOMIC WRITE psn 3 (0x10 to 0x18) is there.  Its range, or its key, has to cover what is to be durable.");
 }
 
 TEST_F(run, by_strict_a_flush_of_another_key_is_not_the_one_that_was_meant)

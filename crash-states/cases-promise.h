@@ -441,6 +441,40 @@ TEST_F(run, a_broken_promise_names_its_culprit)
 		     broken_promise("durable"));
 }
 
+TEST_F(run, a_flush_that_ends_too_early_says_by_how_much)
+{
+	uint8_t bytes[32] = { 1 };
+
+	request(ROCE_RC_WRITE_FIRST, 1, KEY, 0, 64, bytes, 32);
+	packet(true, ROCE_RC_WRITE_LAST, 2, bytes, 32);
+	flush(3, 0, 4);		/* all of its first packet */
+	response(3);
+	told("durable");
+	load("spec");
+	EXPECT_NE(NULL, strstr(broken_promise("durable"), "FLUSH psn 3 (0x0 to 0x20) ends 32 bytes too early"));
+}
+
+TEST_F(run, a_flush_of_no_length_is_named)
+{
+	write_word(1, 4, 1);
+	flush(2, 4, 0);
+	response(2);
+	told("durable");
+	load("spec");
+	EXPECT_NE(NULL, strstr(broken_promise("durable"), "FLUSH psn 2 has length 0, so it makes nothing durable"));
+}
+
+TEST_F(run, a_read_is_not_called_a_flush)
+{
+	write_word(1, 0, 1);
+	read_memory(2, KEY, 0, 8);
+	told("durable");
+	response(2);
+	load("adr-read");
+	EXPECT_STREQ("WRITE psn 1 (0x0 to 0x8) is lost.  READ psn 2 (0x0 to 0x8), which covers it, was answered only later (frame 4): until that READ has completed, nothing may count on it.",
+		     broken_promise("durable"));
+}
+
 static void check_promises(const char *pattern)
 {
 	broken_promises broken = { };

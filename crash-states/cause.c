@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <inttypes.h>
 #include <string.h>
 
 #include "../selftests/rdma/rxe_roce.h"
@@ -116,15 +117,24 @@ static bool is_flush(const struct request *request)
 	return request->packet->opcode == ROCE_RC_FLUSH;
 }
 
-/* Do two ranges overlap? */
-static bool meets(const struct request *flush, const struct request *request)
+/* Do two ranges overlap?  Of a request of several packets, all of it counts. */
+static bool meets(const struct history *history, const struct request *flush, const struct request *request)
 {
+	const struct request *first = &history->requests.v[request->message];
 	uint64_t va, run, place, flush_run, flush_place;
 
+	if (flush->region && flush->region == first->region && first->packet->has_reth)
+		return flush->va < first->packet->va + first->packet->length && first->packet->va < flush->va + flush->length;
 	return flush->region && request->region &&
 	       region_run(flush->region, flush->va, flush->length, 0, &va, &flush_run, &flush_place) &&
 	       region_run(request->region, request->va, request->length, 0, &va, &run, &place) &&
 	       flush_place < place + run && place < flush_place + flush_run;
+}
+
+/* Does it begin in the same region, with no length? */
+static bool names_nothing(const struct request *flush, const struct request *request)
+{
+	return !flush->length && flush->flush && flush->region && flush->region == request->region;
 }
 
 /* What looks like the FLUSH that is missing, between what is lost and what is there. */
@@ -143,7 +153,7 @@ static void find_near_miss(struct cause *c, const struct model *model, uint64_t 
 		    (c->seen && request->packet->moment >= c->seen->packet->moment))
 			continue;
 		if (same_qp && request->packet->opcode == ROCE_RC_READ_REQUEST && !request->flush &&
-		    (request->rkey == lost->rkey || meets(request, lost))) {
+		    (request->rkey == lost->rkey || meets(history, request, lost))) {
 			found = CULPRIT_READ;
 		} else if (!is_flush(request)) {
 			continue;
@@ -152,7 +162,7 @@ static void find_near_miss(struct cause *c, const struct model *model, uint64_t 
 			found = !request->flush ? CULPRIT_GLOBAL :
 				!same_qp ? CULPRIT_OTHER_QP :
 				history->rules->strict ? CULPRIT_STRICT : CULPRIT_NO_FLUSH;
-		} else if (same_qp && meets(request, lost)) {
+		} else if (same_qp && (meets(history, request, lost) || names_nothing(request, lost))) {
 			found = CULPRIT_RANGE;
 		} else {
 			continue;
@@ -349,6 +359,18 @@ static bool is_answered(const struct cause *c) { return c->flush->answer; }
 static bool of_other_key(const struct cause *c) { return c->near->rkey != c->lost->rkey; }
 static bool is_written_back(const struct cause *c) { return c->near; }
 static bool is_covered(const struct cause *c) { return c->flush; }
+static bool has_no_length(const struct cause *c) { return !c->near->length; }
+
+/* By how many bytes the FLUSH ends before what was stored, if it begins before that; or 0. */
+static uint64_t too_early(const struct cause *c)
+{
+	const struct request *first = &c->model->history->requests.v[c->lost->message];
+	uint64_t end = c->near->va + c->near->length, wanted = first->packet->va + first->packet->length;
+
+	return c->near->rkey == first->rkey && first->packet->has_reth && c->near->va <= first->packet->va && end < wanted ? wanted - end : 0;
+}
+
+static bool ends_too_early(const struct cause *c) { return too_early(c); }
 
 /*
  * What is in braces is filled in by fill_in().  The first sentence of a kind that applies is printed; `name` is for
@@ -369,13 +391,17 @@ static const struct {
 	{ CULPRIT_PASSED, "passed-a-flush", NULL,
 	  "{flush}, which covers it, had not been executed{and seen}: a {seen.op} may pass a {flush.op}.  Wait until the {flush.op} has completed, or store by ATOMIC WRITE, which never passes it." },
 	{ CULPRIT_TOO_EARLY, "too-early", comes_later,
-	  "{flush}, which covers it, came only later (frame {flush.frame}): until that FLUSH has completed, nothing may count on it." },
+	  "{flush}, which covers it, came only later (frame {flush.frame}): until that {flush.op} has completed, nothing may count on it." },
 	{ CULPRIT_TOO_EARLY, "too-early", is_answered,
-	  "{flush}, which covers it, was answered only later (frame {flush.answer}): until that FLUSH has completed, nothing may count on it." },
+	  "{flush}, which covers it, was answered only later (frame {flush.answer}): until that {flush.op} has completed, nothing may count on it." },
 	{ CULPRIT_TOO_EARLY, "too-early", NULL,
-	  "{flush}, which covers it, was never answered: until that FLUSH has completed, nothing may count on it." },
+	  "{flush}, which covers it, was never answered: until that {flush.op} has completed, nothing may count on it." },
 	{ CULPRIT_GLOBAL, "global-only", NULL,
 	  "{near} asks for global visibility only, which makes nothing durable{and seen}.  It has to ask for persistence." },
+	{ CULPRIT_RANGE, "range", has_no_length,
+	  "{near} has length 0, so it makes nothing durable{and seen}.  Its range has to cover what is to be durable." },
+	{ CULPRIT_RANGE, "range", ends_too_early,
+	  "{near} ends {missing} bytes too early, and does not hold all that was stored to the word at {place}{and seen}.  Its range, or its key, has to cover what is to be durable." },
 	{ CULPRIT_RANGE, "range", NULL,
 	  "{near} does not hold all that was stored to the word at {place}{and seen}.  Its range, or its key, has to cover what is to be durable." },
 	{ CULPRIT_STRICT, "strict", of_other_key,
@@ -387,7 +413,7 @@ static const struct {
 	{ CULPRIT_READ, "read", NULL,
 	  "{near} follows it{and seen}, but a READ makes nothing durable.  A persistent FLUSH does." },
 	{ CULPRIT_QPS, "other-qp", NULL,
-	  "{flush}, which covers it, had not been executed, and {seen} of QP {seen.qp} is there: a QP does not wait for a FLUSH of another QP.  Wait until the FLUSH has completed, or use one QP." },
+	  "{flush}, which covers it, had not been executed, and {seen} of QP {seen.qp} is there: a QP does not wait for a {flush.op} of another QP.  Wait until the {flush.op} has completed, or use one QP." },
 	{ CULPRIT_BEFORE, "flush-before-store", NULL,
 	  "{near} names it, but was sent before it{and seen}: a FLUSH covers what precedes it.  Send the FLUSH after the store." },
 	{ CULPRIT_WROTE_BACK_BEFORE, "written-back-before-store", NULL,
@@ -453,6 +479,8 @@ static void fill_in(const char *name, const struct cause *c, FILE *file)
 
 	if (!strcmp(name, "place"))
 		fputs(history_place(history, history_offset(history, c->held->word)), file);
+	else if (!strcmp(name, "missing"))
+		fprintf(file, "%" PRIu64, too_early(c));
 	else if (strcmp(name, "and seen"))
 		print_request(*name == 'l' ? c->lost : *name == 's' ? c->seen : *name == 'f' ? c->flush : c->near, what,
 			      c->model, file);

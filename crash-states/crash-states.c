@@ -797,8 +797,8 @@ static uint64_t first_loss(const struct history *history, const struct state *st
 	}
 	if (first == NEVER)
 		return 0;
-	lost = &history->requests.v[first];
-	return mix64((uint64_t)lost->rkey << 32 | lost->length) + lost->packet->opcode;
+	lost = &history->requests.v[history->requests.v[first].message];
+	return mix64((uint64_t)lost->rkey << 32 | lost->packet->length) + lost->packet->opcode;
 }
 
 static void remove_failure(struct results *results, size_t i)
@@ -943,8 +943,10 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 	enum verdict at_start, at_end;
 	struct state state = { };
 	struct content end;
+	uint64_t start;
 
-	at_start = checker_look(checker, &run->model, &state, NULL);
+	at_start = checker_look(checker, &run->model, &state, &said);
+	start = *said ? kind_of(at_start, said) : 0;
 	state.moment = capture_last_moment(&run->capture);
 	model_cut(&run->model, state.moment);
 	if (!map_end(run, &end)) {
@@ -956,6 +958,9 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 	}
 	if (at_start > INCONSISTENT && at_end > INCONSISTENT)
 		fail("the checker cannot be used: it fails on what the target held at the start, and on what it held at the end.  %s",
+		     said);
+	if (at_start != CONSISTENT && at_end != CONSISTENT && start && kind_of(at_end, said) == start)
+		fail("the checker cannot be used: it says the same of what the target held at the start, and of what it held at the end: %s",
 		     said);
 	if (at_end != CONSISTENT) {
 		note("the checker refuses what the target held at the end, without a power failure: %s",
@@ -1061,6 +1066,31 @@ static const struct view *views_so_far(void *arg, size_t *n)
 	return check->results->views.v;
 }
 
+/* What the exit status says, in words; in colour on a terminal (https://no-color.org). */
+static void print_verdict(int status)
+{
+	static const struct {
+		int status;
+		const char *colour, *words;
+	} verdicts[] = {
+		{ 0, "32", "CONSISTENT: nothing that was tried fails" },
+		{ 1, "31", "NOT CONSISTENT: a power failure may take what the program counts on" },
+		{ STATUS_NOT_JUDGED, "33", "NOT JUDGED: nothing fails, and not enough was tried" },
+	};
+	bool coloured = isatty(fileno(stdout)) && !getenv("NO_COLOR");
+	unsigned int i = 0;
+
+	while (verdicts[i].status != status)
+		i++;
+	printf(coloured ? "\033[1;%sm%s\033[0m\n" : "%.0s%s\n", verdicts[i].colour, verdicts[i].words);
+}
+
+/* The exit status. */
+static int status_of(const struct results *results, const struct coverage *coverage)
+{
+	return results->failed ? 1 : coverage->complete && !coverage->weak ? 0 : STATUS_NOT_JUDGED;
+}
+
 static void check_states(struct run *run, const struct options *o, struct checker *checker, struct oracle *oracle,
 			 struct results *results, struct coverage *coverage)
 {
@@ -1078,6 +1108,7 @@ static void check_states(struct run *run, const struct options *o, struct checke
 	checker_wait(checker, note_result, results);
 	end_progress();
 	enough = end_where_it_is_enough(results);
+	print_verdict(status_of(results, coverage));
 	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage->cuts, results->failed);
 	if (results->crashed || results->slow)
 		note("%zu times the checker crashed, %zu times it ran longer than %u s",
@@ -1164,7 +1195,8 @@ static struct reported report(struct run *run, struct checker *checker, const st
 	checker_look(checker, &run->model, &e->state, &said);
 	keep(run, checker, e, said);
 	moment = moment_text(&run->capture, e->state.moment);
-	printf("\nState %s.%08x: the power fails after frame %s\n", moment, (unsigned int)(e->state.hash >> 32), moment);
+	printf("\nState %s.%08x: the power fails after frame %s (#%u in the ladder)\n", moment, (unsigned int)(e->state.hash >> 32), moment,
+	       capture_ladder(&run->capture, e->state.moment));
 	explanation_print(e, &run->model, stdout);
 	printf("  The checker: %s\n", said);
 	printf("  Alike: %zu of the %zu states that fail; the checker says the same of them, but for numbers\n", alike, failed);
@@ -1190,7 +1222,9 @@ static uint64_t kind_of_cause(const struct cause *cause)
 
 	if (!lost)
 		return mix64(cause->kind + 1);
-	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->length) + (lost->packet->opcode << 8 | cause->kind));
+	/* The packets of a message are one request. */
+	lost = &cause->model->history->requests.v[lost->message];
+	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->packet->length) + (lost->packet->opcode << 8 | cause->kind));
 }
 
 static bool add_kind(uint64_t *kinds, size_t n, uint64_t kind)
@@ -1403,7 +1437,7 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 	json_states(results.checked, results.failed, results.crashed, results.slow, o->seed, coverage);
 	explain_failures(run, o, checker, &results, unexplained);
 	checker_free(checker);
-	return results.failed ? 1 : coverage->complete && !coverage->weak ? 0 : STATUS_NOT_JUDGED;
+	return status_of(&results, coverage);
 }
 
 /******************************************************************************
@@ -1453,7 +1487,7 @@ static int judge_alone(struct run *run)
 	}
 	for (size_t i = 0; i < capture->told.n && shown < LINES_SHOWN; i++)
 		shown += promise_print_open(&run->model, &capture->told.v[i], stdout);
-	printf("\nNot judged: nothing says what the program counts on.  Say it:\n"
+	printf("\nNothing says what the program counts on.  Say it:\n"
 	       "  --promise 'durable'            each printed line that matches promises all that was stored before\n"
 	       "  --oracle './my-target dump'    what your recovery prints of a state must be what it prints of a memory with nothing lost\n"
 	       "  RUN -- ./my-checker            a program of yours judges each state\n");
@@ -1504,6 +1538,8 @@ int main(int argc, char **argv)
 		status = worst(status, judge(&run, &o, &unexplained, &coverage));
 	if (!o.promise && !o.checker.argv)
 		status = judge_alone(&run);
+	putchar('\n');
+	print_verdict(status);
 	json_end(status);
 	output_end(status, o.checker.argv ? &coverage : NULL);
 	return status;

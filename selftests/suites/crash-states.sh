@@ -208,7 +208,8 @@ no_checker_is_needed_where_nothing_is_durable() {
 	crash_states 4 --model adr-read "$work/ring"
 	make_ring no-flush 60
 	crash_states 4 --json "$work/json" "$work/ring"
-	says "Not judged: nothing says what the program counts on"
+	says "Nothing says what the program counts on.  Say it:"
+	says "NOT JUDGED"
 	[[ $(member flushes_answered) == 60 && $(member hints 0) == "frame 2, ATOMIC WRITE"* && $(member notes) == *"compared with it"* ]] ||
 		fail "$(<"$work/json")"
 }
@@ -346,6 +347,14 @@ the_result_does_not_depend_on_jobs() {
 	done
 	[[ ${first[0]} == "1000 states of "*": 1000 fail" ]] || fail "${first[0]}"
 	[[ ${first[0]} == "${first[1]}" && ${first[0]} == "${first[2]}" ]] || fail "$(printf '%s\n' "${first[@]}")"
+}
+
+# An exception of Python ends with 1, whatever the state is.
+a_checker_that_fails_alike_on_everything_is_an_error() {
+	make_ring right 60
+	crash_states 2 "$work/ring" -- python3 -c 'import os; os.environ["NO_SUCH_NAME"]'
+	says "the checker cannot be used: it says the same of what the target held at the start, and of what it held at the end"
+	says "KeyError"
 }
 
 # A recovery that crashes or hangs on a state fails, and its state is explained and kept.
@@ -1150,6 +1159,7 @@ cases=(
 	no_checker_is_needed_where_nothing_is_durable
 	a_promise_needs_no_checker
 	an_oracle_needs_no_checker
+	a_checker_that_fails_alike_on_everything_is_an_error
 	a_run_that_failed_is_noted
 	a_checker_that_accepts_nothing_stored_is_noted
 	lines_that_come_only_at_the_end_are_noted
