@@ -21,7 +21,7 @@ option() {
 
 # steps SEED COUNT [STEP...]
 steps() {
-	nested "$root/qemu-scripts/rxe-vm" pair --name churn --timeout $((300 + 15 * $2)) --no-capture \
+	nested "$root/qemu-scripts/rxe-vm" pair --name churn --timeout $((600 + 15 * $2)) --no-capture \
 		--append slub_debug=FZPU "${vm_options[@]}" \
 		--server "exec $churn peer" --client "exec $churn steps $*"
 }
