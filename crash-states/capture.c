@@ -211,7 +211,7 @@ static bool find_target(struct packet *packet, const uint8_t *ethernet, const st
 }
 
 /* True if the frame is of that kind. */
-static bool read_told(struct capture *capture, const uint8_t *data, size_t length)
+static bool read_told(struct capture *capture, const uint8_t *data, size_t length, double time)
 {
 	const struct told_head *head = (const void *)data;
 	unsigned int told;
@@ -224,7 +224,7 @@ static bool read_told(struct capture *capture, const uint8_t *data, size_t lengt
 		fail("%s, frame %u: a printed line of %u bytes, of which only %zu were captured", capture->path,
 		     capture->frames, told, length - sizeof(*head));
 	*list_add(&capture->told) = (struct told){
-		.frame = capture->frames, .moment = capture->frames, .text = (const char *)(head + 1), .length = told,
+		.frame = capture->frames, .moment = capture->frames, .text = (const char *)(head + 1), .length = told, .time = time,
 	};
 	memcpy(capture->told.v[capture->told.n - 1].mac, head->from, sizeof(head->from));
 	return true;
@@ -260,7 +260,7 @@ static void read_frame(struct capture *capture, const uint8_t *data, size_t leng
 	size_t head_length, datagram;
 	uint16_t type;
 
-	if (!ethernet || read_told(capture, data, length) || !find_target(&packet, ethernet, memory, targets))
+	if (!ethernet || read_told(capture, data, length, time) || !find_target(&packet, ethernet, memory, targets))
 		return;
 	memcpy(packet.mac, ethernet + 6, sizeof(packet.mac));
 	type = get16(ethernet + 12);

@@ -48,6 +48,7 @@ struct told {
 	unsigned int frame, moment;
 	const char *text;	/* without its end */
 	unsigned int length;
+	double time;		/* in seconds, as that of a packet */
 	uint8_t mac[6];		/* of the initiator */
 };
 

@@ -475,6 +475,42 @@ TEST_F(run, a_read_is_not_called_a_flush)
 		     broken_promise("durable"));
 }
 
+static void expect_schedule(struct __test_metadata *_metadata, double gap, double hold)
+{
+	struct schedule schedule;
+
+	load("spec");
+	schedule = promise_schedule(&model, "durable");
+	EXPECT_EQ(gap, (int)(schedule.gap * 1000 + 0.5));
+	EXPECT_EQ(hold, (int)(schedule.hold * 1000 + 0.5));
+}
+
+/* It works for 300 ms in place of a wait for the answer, which comes after 10. */
+TEST_F(run, lines_long_after_the_answers_show_no_wait)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		write_word(2 * i + 1, 0, i + 1);
+		flush(2 * i + 2, 0, 1);
+		net.ms += 10;
+		response(2 * i + 2);
+		net.ms += 290 + 100 * i;
+		told("durable");
+	}
+	told("another line");
+	expect_schedule(_metadata, 290, 10);
+}
+
+TEST_F(run, answers_that_come_late_show_it)
+{
+	write_word(1, 0, 1);
+	flush(2, 0, 1);
+	net.ms += 600;
+	response(2);
+	net.ms += 300;
+	told("durable");
+	expect_schedule(_metadata, 300, 600);
+}
+
 static void check_promises(const char *pattern)
 {
 	broken_promises broken = { };

@@ -5,6 +5,7 @@
  *	crash-ring FOLDER MODE RECORDS	makes a run
  *	crash-ring FOLDER buffered RECORDS	the same, right, but all lines are printed at the end
  *	crash-ring FOLDER pulled RECORDS	the same, right, and the target has pulled some bytes by a READ of its own
+ *	crash-ring FOLDER slow RECORDS	a program that prints each line 300 ms after the answer
  *	crash-ring			checks one state, as the checker of crash-states
  *	crash-ring --serve		stays, and checks each
  *
@@ -135,6 +136,14 @@ static bool make(const char *folder, const char *mode, unsigned int records)
 		return true;
 	}
 	begin(folder);
+	if (!strcmp(mode, "slow")) {
+		for (unsigned int i = 0; i < records; i++, net.ms += 300, told("a record is durable")) {
+			write_word(2 * i + 1, i, 1);
+			flush(2 * i + 2, i, 1);
+			response(2 * i + 2);
+		}
+		return true;
+	}
 	if (!strcmp(mode, "pulled")) {
 		packet(true, ROCE_RC_READ_RESPONSE_ONLY, 9000, "\x1f\0\0\1" "12345678", 12);
 		return ring_make("right", records);

@@ -2,7 +2,7 @@
 /*
  * Makes the states that a power failure may leave in the persistent memory of a target, from what the
  * lab recorded of a run, and runs the user's checker on them.  `crash-states --help` shows the usage;
- * "What a power failure may leave" in Documentation/crash-states.rst is the model.
+ * "What a power failure may leave" in Documentation/crash-states-rules.rst is the model.
  *
  *	capture.c	the packets of a capture
  *	cpu.c		what the target's CPU did
@@ -49,6 +49,7 @@
 
 #define SECONDS		30	/* for all states, unless the user says how many */
 #define FEW		10	/* states tell how long all will take */
+#define LONG_AFTER	0.2	/* s: no line comes so late because the host is busy */
 #define LINES_SHOWN	5	/* of those that came while something was not durable */
 #define EXPLAINED	3	/* failures of different kinds */
 #define TRIED		12	/* to find these */
@@ -1494,6 +1495,21 @@ static int judge_alone(struct run *run)
 	return STATUS_NOT_JUDGED;
 }
 
+/*
+ * A pass that hangs on the time that answers took is none.  True if the run does not show that the program waits for its
+ * answers; then the next one has to.
+ */
+static bool hangs_on_schedule(const struct run *run, const char *pattern)
+{
+	struct schedule schedule = promise_schedule(&run->model, pattern);
+
+	if (schedule.gap < LONG_AFTER || schedule.hold > schedule.gap)
+		return false;
+	printf("\nEach line came %.0f ms or more after the answer to a FLUSH, and the answers took %.0f ms: the run does not show that the program waits for them.\nRun it again with late answers: rxe-vm pair --server-delay %.0fms ...\n",
+	       schedule.gap * 1000, schedule.hold * 1000, schedule.gap * 2000);
+	return true;
+}
+
 static void end_with_error(const char *error)
 {
 	json_error(error);
@@ -1538,6 +1554,8 @@ int main(int argc, char **argv)
 		status = worst(status, judge(&run, &o, &unexplained, &coverage));
 	if (!o.promise && !o.checker.argv)
 		status = judge_alone(&run);
+	if (!status && hangs_on_schedule(&run, o.promise))
+		status = STATUS_NOT_JUDGED;
 	putchar('\n');
 	print_verdict(status);
 	json_end(status);

@@ -23,6 +23,7 @@ struct net {
 	FILE *pcap, *cpu;
 	const char *folder;
 	unsigned int frames;
+	unsigned int ms;	/* the time of the next frame */
 	bool ipv6, legacy, broken;
 	int vlans;
 	uint32_t qp, peer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a power failure may leave of a history: the model of Documentation/crash-states.rst.
+ * What a power failure may leave of a history: the model of Documentation/crash-states-rules.rst.
  *
  * A cut is a moment: the power fails after a frame of the target's capture, or after something that the target's CPU
  * did.  A state of a cut says for each word which of its values is left.  Between two answers that say which flushes have

@@ -238,3 +238,49 @@ bool promise_print_open(struct model *model, const struct told *line, FILE *file
 	free(speaker.flows);
 	return oldest != NEVER;
 }
+
+/* The last answer to a flush that had been sent at @moment, or NULL. */
+static const struct packet *last_answer(const struct model *model, unsigned int moment)
+{
+	const struct packet *last = NULL;
+	size_t low = 0, high = model->all_answers;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const struct packet *answer = model->history->requests.v[model->answer[middle]].answer;
+
+		if (answer->moment <= moment) {
+			last = answer;
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return last;
+}
+
+struct schedule promise_schedule(const struct model *model, const char *pattern)
+{
+	const struct capture *capture = model->history->capture;
+	struct schedule schedule = { };
+	bool any = false;
+
+	for (size_t i = 0; i < capture->told.n; i++) {
+		const struct told *line = &capture->told.v[i];
+		const struct packet *answer = last_answer(model, line->moment);
+
+		if (!answer || (pattern && !promise_matches(pattern, line)))
+			continue;
+		if (!any || line->time - answer->time < schedule.gap)
+			schedule.gap = line->time - answer->time;
+		any = true;
+	}
+	for (uint32_t a = 0; a < model->all_answers; a++) {
+		const struct request *flush = &model->history->requests.v[model->answer[a]];
+		double hold = flush->answer->time - flush->packet->time;
+
+		if (!a || hold < schedule.hold)
+			schedule.hold = hold;
+	}
+	return schedule;
+}

@@ -29,6 +29,17 @@ size_t promises_checked(void);
 /* Does the line match the pattern?  Ends the program if it is no pattern. */
 bool promise_matches(const char *pattern, const struct told *line);
 
+/*
+ * How the answers and the lines that match @pattern, or all if it is NULL, lie in time.  Where each line came long after the
+ * answer to a FLUSH, nothing shows that the program waits for the answer: it may have done something else for so long.  Where
+ * the answers took longer than that, it has waited.
+ */
+struct schedule {
+	double gap;		/* in seconds: the shortest from an answer to a line; 0 without lines */
+	double hold;		/* the shortest from a FLUSH to its answer */
+};
+struct schedule promise_schedule(const struct model *model, const char *pattern);
+
 /* One line: when it came, what it says, and what of its initiator was not durable then; false if all was. */
 bool promise_print_open(struct model *model, const struct told *line, FILE *file);
 

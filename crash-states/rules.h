@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the platforms of --model promise.  They differ in which requests are *flushes*, in what a flush covers,
- * and in what may pass it: see "Models" in Documentation/crash-states.rst.
+ * and in what may pass it: see "Models" in Documentation/crash-states-reference.rst.
  */
 #ifndef RULES_H
 #define RULES_H

@@ -242,6 +242,15 @@ oracle() {
 	crash_states "$1" --oracle "$dump" "${@:3}" "$work/ring"
 }
 
+# It may not have waited for the answers, which were quicker than it.
+a_pass_that_hangs_on_the_schedule_is_none() {
+	make_ring slow 20
+	crash_states 4 --promise durable "$work/ring"
+	says "Each line came 300 ms or more after the answer to a FLUSH"
+	says "rxe-vm pair --server-delay 600ms"
+	crash_states 4 "$work/ring" -- sh -c 'od -A n -t u8 -N 8 "$IMAGE"'
+}
+
 an_oracle_needs_no_checker() {
 	local mode id
 	for mode in right one-by-one loss; do
@@ -1024,7 +1033,7 @@ commands_of() {
 		/^\.\. code-block:: sh/ { block = 1; next }
 		block && /^[^ ]/ { exit }
 		block && !/^   :/ { print substr($0, 4) }
-	' "$root/Documentation/crash-states.rst"
+	' "$root/Documentation/crash-states-reference.rst"
 }
 
 so_is_what_two_namespaces_recorded() {
@@ -1159,6 +1168,7 @@ cases=(
 	no_checker_is_needed_where_nothing_is_durable
 	a_promise_needs_no_checker
 	an_oracle_needs_no_checker
+	a_pass_that_hangs_on_the_schedule_is_none
 	a_checker_that_fails_alike_on_everything_is_an_error
 	a_run_that_failed_is_noted
 	a_checker_that_accepts_nothing_stored_is_noted

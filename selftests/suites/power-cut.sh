@@ -9,7 +9,7 @@
 # how far the initiator gets until the power is really gone is up to the machine, and so what there is to be taken.
 #
 # Stopping QEMU does not lose what CPU caches hold; so each power cut takes, by chance, what the model of
-# Documentation/crash-states.rst lets a power failure take.
+# Documentation/crash-states-rules.rst lets a power failure take.
 
 set -euo pipefail
 
