@@ -415,7 +415,7 @@ static void scribble(struct thread *t)
 		if (!strstr(line, "/dev/infiniband/uverbs") || sscanf(line, "%lx-%lx", &start, &end) != 2 ||
 		    draw(t, ++rings))
 			continue;
-		start += 4 * draw(t, draw(t, 2) ? (end - start) / 4 : 64);
+		start += 4 * draw(t, draw(t, 8) ? (end - start) / 4 : 64);
 		*(volatile __u32 *)start = draw(t, 2) ? prng_next(&t->prng) : draw(t, 64);
 	}
 	if (maps)
