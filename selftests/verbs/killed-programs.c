@@ -10,7 +10,7 @@
  * what is gone.  At any time a program is killed, or exits, and another one begins, until all of them have given COUNT
  * commands.  The raw peer (rxe_peer.h) sends them packets meanwhile.  What must hold:
  *  - a program that is killed ends;
- *  - nothing is left of it;
+ *  - nothing is left of it, and the kernel's objects have not grown much;
  *  - a fresh connection is served.
  * The kernel's console shows whether the kernel is in trouble: rxe-vm looks at it.
  *
@@ -41,6 +41,7 @@
 #define LIFE_MS		400	/* at most, until it is killed */
 #define MEMORY		(16 * PAGE)
 #define QPNS		64	/* the last ones, for the peer */
+#define MOST_GROWTH_KIB	(16 << 10)	/* of the kernel's objects; caches grow, too */
 
 enum kind { PD, MR, MW, CQ, SRQ, QP, AH, KINDS };
 
@@ -602,18 +603,35 @@ static void check_nothing_left(const char *before)
 	errx(1, "what is left of the programs: %swas %s", now, before);
 }
 
+/* Of the kernel's objects that it cannot give back. */
+static long slab_kib(void)
+{
+	FILE *meminfo = fopen("/proc/meminfo", "r");
+	char line[128];
+	long kib = -1;
+
+	while (meminfo && kib < 0 && fgets(line, sizeof(line), meminfo))
+		sscanf(line, "SUnreclaim: %ld", &kib);
+	if (kib < 0)
+		errx(1, "no SUnreclaim in /proc/meminfo");
+	fclose(meminfo);
+	return kib;
+}
+
 static void run(__u64 count, __u64 seed)
 {
 	struct prng prng = prng_of_seed(seed);
 	pid_t programs[PROGRAMS] = {};
 	__u64 started = 0, ended = 0;
 	char before[256];
+	long slab;
 	int i;
 
 	peer_open();
 	peer_forget_qpns();
 	check_service();
 	resources(before, sizeof(before));
+	slab = slab_kib();
 	while (shared->commands < count) {
 		i = prng_below(&prng, PROGRAMS);
 		if (programs[i])
@@ -627,8 +645,12 @@ static void run(__u64 count, __u64 seed)
 			kill_program(programs[i]);
 	check_nothing_left(before);
 	check_service();
+	slab = slab_kib() - slab;
 	printf("# %llu commands of %llu programs, %llu of which ended by themselves; %u QPs\n", shared->commands, started,
 	       ended, shared->next_qpn);
+	printf("# objects of the kernel: %ld KiB more\n", slab);
+	if (slab > MOST_GROWTH_KIB)
+		errx(1, "the kernel's objects have grown by %ld KiB", slab);
 	if (shared->next_qpn < count / 100)
 		errx(1, "that is too little to show anything");
 }
