@@ -379,6 +379,8 @@ class Run:
     # What follows
 
     def command_of(self, guest: Guest) -> str:
+        if self.request.mode == "run":
+            return "the command"
         if self.request.mode == "pair":
             return f"the {guest.name}'s command"
         return f"the command of {guest.name}"
@@ -444,8 +446,16 @@ class Run:
         else:
             first = self.boots.get(guests[0])
             why = f"a guest did not end within the deadline of {self.allowed} s"
-            self.verdict.conclude("lost", why + (silence(first) if first else ""))
+            more = silence(first) if first else ""
+            self.verdict.conclude("lost", why + (more or f": {self.waits_for() or self.still_running()}"))
         self.kill_guests()
+
+    def still_running(self) -> str:
+        running = [guest for guest in self.request.guests if guest.ended is None]
+        text = " and ".join(self.command_of(guest) for guest in running) + " had not ended"
+        if any(guest.side == "client" and "$RXE_PEER" not in guest.command for guest in running):
+            text += "; there is no $RXE_PEER_ADDR in the client's: if your own shell replaced it, use single quotes"
+        return text
 
     def leave(self) -> None:
         """Also if the run is interrupted: rxe-vm attach takes these FIFOs for a guest that runs."""
