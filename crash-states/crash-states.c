@@ -1031,9 +1031,9 @@ static void note_if_slow(const struct check *check)
 
 	if (all <= limit)
 		return;
-	note("a state takes %.1f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker",
+	note("a state takes %.2f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker",
 	       each, all_states(check), check->options->seconds ? "always checked" : "asked for", all / 60 + 0.5,
-	       check->options->seconds ? ", and are not done in time" : "");
+	       check->options->seconds ? ", and may not be done in time" : "");
 	fflush(stdout);
 }
 

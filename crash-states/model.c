@@ -25,7 +25,11 @@ static uint64_t value_in(const struct history *history, uint32_t s, uint32_t wor
 	size_t at = (size_t)(word - history->stretches.v[s].word) * WORD;
 	uint64_t value = 0;
 
-	memcpy(&value, stretch_bytes(history, s, position) + at, word_length(&history->stretches.v[s]));
+	/* Nearly all are whole words, which a copy of a known size reads at once. */
+	if (history->stretches.v[s].length >= WORD)
+		memcpy(&value, stretch_bytes(history, s, position) + at, WORD);
+	else
+		memcpy(&value, stretch_bytes(history, s, position), history->stretches.v[s].length);
 	return value;
 }
 
