@@ -20,6 +20,9 @@ STATUS = {"pass": 0, "fail": 1, "skip": 4, "lost": 3, "splat": 5}
 # Those of modules and machines are no trouble.
 TROUBLE = {16: "M, machine check", 32: "B, bad page", 128: "D, oops or BUG", 512: "W, warning", 16384: "L, soft lockup"}
 DROPPED = re.compile(rb"^(\[ *[0-9.]+\])?(\[ *[TC][0-9]+\])? ?\*\* [0-9]+ printk messages dropped \*\*", re.MULTILINE)
+# What programs call the step of ibv_modify_qp() that fails if they address by LID, or if the path MTU is too large
+RTR = re.compile(rb"\bRTR\b|\brtr\b")
+RTR_HINT = "modify_qp to RTR? RoCE has no LIDs (set is_global, dgid, sgid_index 1): Documentation/when-it-fails.rst"
 # The last thing that a kernel prints.
 LAST_LINE = b"reboot: Power down"
 
@@ -152,6 +155,16 @@ def note_dropped(boots: Iterable[Boot]) -> None:
             )
 
 
+def speaks_of_rtr(boot: Boot) -> bool:
+    """In the last words of its command"""
+    for stream in ("stdout", "stderr"):
+        with open(boot.lab.path(f"{boot.name}.{stream}"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+            if RTR.search(file.read()):
+                return True
+    return False
+
+
 def show_verdict(verdict: Verdict, lab: Lab, boots: Iterable[Boot]) -> None:
     if verdict.word == "pass":
         return
@@ -161,6 +174,8 @@ def show_verdict(verdict: Verdict, lab: Lab, boots: Iterable[Boot]) -> None:
             for line in lines_of(lab.path(f"{boot.name}.console"))[-5:]:
                 say(printable(line, 1000))
     note(f"{verdict.line} ({lab.run})")
+    if verdict.word == "fail" and any(speaks_of_rtr(boot) for boot in boots):
+        note(RTR_HINT)
 
 
 def write_verdict(lab: Lab, verdict: Verdict) -> None:
