@@ -111,9 +111,10 @@ static uint32_t icrc_of(const uint8_t *ip, size_t length)
 
 static void put_frame(const uint8_t *frame, size_t length)
 {
-	net.frames++;
-	put32(net.pcap, net.ms / 1000);
-	put32(net.pcap, net.ms % 1000 * 1000 + net.frames % 1000);
+	uint64_t us = net.ms * 1000ULL + ++net.frames;	/* each frame leaves after the one before it */
+
+	put32(net.pcap, us / 1000000);
+	put32(net.pcap, us % 1000000);
 	put32(net.pcap, length);
 	put32(net.pcap, length);
 	fwrite(frame, 1, length, net.pcap);
