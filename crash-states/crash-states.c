@@ -506,7 +506,7 @@ static void show_hints(const struct run *run)
 
 	hints_find(&run->history, &hints);
 	hints_print(&run->history, &hints, stdout);
-	for (size_t i = 0; i < hints.n; i++)
+	for (size_t i = 0; i < hints.n && json_takes_hints(); i++)
 		json_hint(hint_text(&run->history, &hints.v[i]));
 	free(hints.v);
 }

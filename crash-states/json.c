@@ -160,10 +160,11 @@ void json_promises(size_t lines, size_t broken)
 
 void json_promise(const struct told *line, const char *kind, const char *why)
 {
-	char *text = xasprintf("%.*s", (int)line->length, line->text);
+	char *text;
 
 	if (!file)
 		return;
+	text = xasprintf("%.*s", (int)line->length, line->text);
 	fprintf(file, "%s\n {\"frame\": %u", is_first ? "" : ",", line->frame);
 	put_member("line", text);
 	put_member("kind", kind);
@@ -180,12 +181,14 @@ void json_counts(unsigned int flushes, unsigned int answered, uint64_t not_cover
 			not_covered);
 }
 
+bool json_takes_hints(void)
+{
+	return file && hints.n < JSON_HINTS;
+}
+
 void json_hint(char *text)
 {
-	if (file && hints.n < JSON_HINTS)
-		*list_add(&hints) = text;
-	else
-		free(text);
+	*list_add(&hints) = text;
 }
 
 void note(const char *format, ...)

@@ -18,8 +18,9 @@ void json_run(const struct history *history, const char *run);
 /* How many flushes, and how many of the stores none of them covers. */
 void json_counts(unsigned int flushes, unsigned int answered, uint64_t not_covered);
 
-/* At most so many hints are kept; @text is taken. */
+/* At most so many hints are kept, and none without a file: is there room for one more?  json_hint() takes @text then. */
 #define JSON_HINTS	1000
+bool json_takes_hints(void);
 void json_hint(char *text);
 
 /* Prints the line "note: ...", and keeps the text. */
