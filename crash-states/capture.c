@@ -37,9 +37,6 @@ struct bytes {
 	size_t n;
 };
 
-static uint16_t get16(const uint8_t *p) { return p[0] << 8 | p[1]; }
-static uint32_t get32(const uint8_t *p) { return (uint32_t)get16(p) << 16 | get16(p + 2); }
-static uint64_t get64(const uint8_t *p) { return (uint64_t)get32(p) << 32 | get32(p + 4); }
 
 /* The next @n bytes, or NULL if there are not so many. */
 static const uint8_t *take(struct bytes *bytes, size_t n)
@@ -484,25 +481,6 @@ void capture_read_cpu(struct capture *capture, const char *path, const struct me
 	cpu_read(&capture->cpu, path, memory, capture->bytes + (capture->half_frame ? UINT32_MAX : 0));
 	number_moments(capture);
 }
-
-/* How many of the @n elements, of @size bytes each, have at most @limit at @offset?  They are in the order of that. */
-static size_t count_up_to(const void *elements, size_t n, size_t size, size_t offset, unsigned int limit)
-{
-	size_t from = 0, to = n;
-
-	while (from < to) {
-		size_t middle = (from + to) / 2;
-
-		if (*(const unsigned int *)((const char *)elements + middle * size + offset) <= limit)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
-#define COUNT_UP_TO(list, member, limit) \
-	count_up_to((list)->v, (list)->n, sizeof(*(list)->v), offsetof(typeof(*(list)->v), member), limit)
 
 size_t capture_told(const struct capture *capture, unsigned int moment)
 {

@@ -983,14 +983,6 @@ struct check {
 	struct timespec began;
 };
 
-static double seconds_since(const struct timespec *began)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec - began->tv_sec + (now.tv_nsec - began->tv_nsec) / 1e9;
-}
-
 /* Of a stream of output_begin() there is no terminal. */
 static bool is_watched(void)
 {

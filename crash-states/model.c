@@ -738,6 +738,24 @@ bool model_allows(struct model *model, struct state *state)
 	return true;
 }
 
+void model_open_words(const struct model *model, uint32_t message, held_list *words)
+{
+	const struct history *history = model->history;
+
+	for (uint32_t r = message; r <= model->newest[message]; r++) {
+		const struct request *request = &history->requests.v[r];
+
+		for (uint32_t u = 0; request->message == message && u < request->updates; u++) {
+			const struct update *update = &history->updates.v[request->first_update + u];
+			const struct stretch *stretch = &history->stretches.v[update->stretch];
+			int32_t position = update->position;
+
+			for (uint32_t w = 0; w < stretch->words && position > model->floor[update->stretch]; w++)
+				*list_add(words) = (struct held){ stretch->word + w, position };
+		}
+	}
+}
+
 /* Of these ways the model need not allow all. */
 size_t model_choices(const struct model *model)
 {

@@ -90,6 +90,9 @@ void model_lose(struct model *model, model_pick pick, const void *arg, struct st
 /* What is picked has come, with all that must have been executed before; everything else is lost. */
 void model_leave(struct model *model, model_pick pick, const void *arg, struct state *state);
 
+/* Adds to @words, of each word that the message stored and that may be lost, the word and the position of that update. */
+void model_open_words(const struct model *model, uint32_t message, held_list *words);
+
 /* How many ways there are to choose a value for each word, if they are few; otherwise 0. */
 size_t model_choices(const struct model *model);
 

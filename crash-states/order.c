@@ -88,15 +88,7 @@ void order_find(const struct history *history, tied_list *tied)
 
 struct tied *order_from(const tied_list *tied, uint32_t word)
 {
-	size_t low = 0, high = tied->n;
+	size_t n = COUNT_UP_TO(tied, end, word);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (tied->v[middle].end <= word)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < tied->n ? &tied->v[low] : NULL;
+	return n < tied->n ? &tied->v[n] : NULL;
 }

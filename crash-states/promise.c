@@ -94,26 +94,13 @@ static uint32_t oldest_open(const struct model *model, const struct speaker *spe
  * Which line is broken?
  */
 
-/* The newest value that the word may hold without the message. */
-static void lose_message(struct model *model, uint32_t message, struct state *state)
+/* Each word that may be lost holds what it held before the message. */
+static void lose_message(const struct model *model, uint32_t message, struct state *state)
 {
-	const struct history *history = model->history;
-
 	state->moment = model->moment;
-	for (uint32_t r = message; r <= model->newest[message]; r++) {
-		const struct request *request = &history->requests.v[r];
-
-		for (uint32_t u = 0; request->message == message && u < request->updates; u++) {
-			const struct update *update = &history->updates.v[request->first_update + u];
-			const struct stretch *stretch = &history->stretches.v[update->stretch];
-
-			for (uint32_t w = 0; w < stretch->words; w++)
-				if ((int32_t)update->position > model->floor[update->stretch])
-					*list_add(&state->held) = (struct held){
-						stretch->word + w, (int32_t)update->position - 1,
-					};
-		}
-	}
+	model_open_words(model, message, &state->held);
+	for (size_t i = 0; i < state->held.n; i++)
+		state->held.v[i].position--;
 }
 
 static struct broken_promise explain_promise(struct model *model, const struct told *line, const struct speaker *speaker)

@@ -28,11 +28,6 @@ static void prove(struct request *request, unsigned int moment)
  * The end of a connection
  */
 
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3];
-}
-
 /* What the datagram has after its head, if it has this attribute; otherwise NULL. */
 static const uint8_t *manager_says(const struct packet *packet, uint8_t attribute)
 {

@@ -96,12 +96,7 @@ static bool add_seen(struct seen *seen, uint64_t hash)
 /* Has the time passed? */
 static bool is_late(const struct sampling *s)
 {
-	struct timespec now;
-
-	if (!s->options->seconds)
-		return false;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec - s->began.tv_sec - (now.tv_nsec < s->began.tv_nsec) >= (time_t)s->options->seconds;
+	return s->options->seconds && seconds_since(&s->began) >= s->options->seconds;
 }
 
 /* Take the state, unless an equal one was.  True if it was new. */
@@ -544,21 +539,13 @@ static bool pick_word(const struct model *model, const struct update *update, ui
 /* The words of the message that may be lost. */
 static void find_words(struct sampling *s, uint32_t message)
 {
-	const struct model *model = s->model;
-	const struct history *history = model->history;
+	held_list open = { };
 
+	model_open_words(s->model, message, &open);
 	s->words.n = 0;
-	for (uint32_t r = message; r <= model->newest[message]; r++) {
-		const struct request *request = &history->requests.v[r];
-
-		for (uint32_t u = 0; request->message == message && u < request->updates; u++) {
-			const struct update *update = &history->updates.v[request->first_update + u];
-			const struct stretch *stretch = &history->stretches.v[update->stretch];
-
-			for (uint32_t w = 0; w < stretch->words && (int32_t)update->position > model->floor[update->stretch]; w++)
-				*list_add(&s->words) = stretch->word + w;
-		}
-	}
+	for (size_t i = 0; i < open.n; i++)
+		*list_add(&s->words) = open.v[i].word;
+	free(open.v);
 }
 
 /* Of one message of each opcode and size each word is lost alone, and left alone; of a long one, some. */

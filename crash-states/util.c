@@ -93,3 +93,26 @@ void *list_grow(void *v, size_t n, size_t *room, size_t size)
 	*room = *room ? *room * 2 : 16;
 	return xrealloc(v, *room * size);
 }
+
+size_t count_up_to(const void *elements, size_t n, size_t size, size_t offset, unsigned int limit)
+{
+	size_t from = 0, to = n;
+
+	while (from < to) {
+		size_t middle = (from + to) / 2;
+
+		if (*(const unsigned int *)((const char *)elements + middle * size + offset) <= limit)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+double seconds_since(const struct timespec *began)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - began->tv_sec + (now.tv_nsec - began->tv_nsec) / 1e9;
+}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* What cannot be gone on with: wrong usage, what cannot be followed, a checker in trouble. */
 #define STATUS_ERROR	2
@@ -38,6 +39,22 @@ char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	 &(list)->v[(list)->n++])
 
 void *list_grow(void *v, size_t n, size_t *room, size_t size);
+
+/*
+ * How many elements of a list have at most @limit in @member, an unsigned int?  They are in the order of that.
+ */
+#define COUNT_UP_TO(list, member, limit) \
+	count_up_to((list)->v, (list)->n, sizeof(*(list)->v), offsetof(typeof(*(list)->v), member), limit)
+
+size_t count_up_to(const void *elements, size_t n, size_t size, size_t offset, unsigned int limit);
+
+/* Numbers as the wire has them. */
+static inline uint16_t get16(const uint8_t *p) { return p[0] << 8 | p[1]; }
+static inline uint32_t get32(const uint8_t *p) { return (uint32_t)get16(p) << 16 | get16(p + 2); }
+static inline uint64_t get64(const uint8_t *p) { return (uint64_t)get32(p) << 32 | get32(p + 4); }
+
+/* By CLOCK_MONOTONIC */
+double seconds_since(const struct timespec *began);
 
 /* Mixes the bits of @x; no two have the same result. */
 static inline uint64_t mix64(uint64_t x)
