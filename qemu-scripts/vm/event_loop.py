@@ -369,7 +369,7 @@ class Run:
         elif guest.side == "client":
             self.client_exits(guest, message.number)
         else:
-            self.verdict.conclude_status("the command", message.number)
+            self.verdict.conclude_status(self.command_of(guest), message.number)
         if all(one.ended is not None for one in guests):
             for running in self.running_boots():
                 running.tell("off")
@@ -379,7 +379,7 @@ class Run:
     # What follows
 
     def command_of(self, guest: Guest) -> str:
-        if self.request.mode == "run":
+        if guest.side == "guest":
             return "the command"
         if self.request.mode == "pair":
             return f"the {guest.name}'s command"
