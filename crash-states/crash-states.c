@@ -1437,7 +1437,7 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
  * Without a checker
  */
 
-/* Of the broken promises, the first of each cause.  The exit status. */
+/* Reports the first broken promise of each cause; returns the exit status. */
 static int judge_promises(struct run *run, const char *pattern)
 {
 	broken_promises broken = { };

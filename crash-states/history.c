@@ -1091,7 +1091,7 @@ static const uint8_t *bytes_before(const struct history *history, const struct r
 	return (early ? before->booted : before->ready) + offset;
 }
 
-/* Of a stretch of one word, or of a part of it. */
+/* What the stretch holds, which is one word or a part of one, after the stores that are known so far. */
 static const void *newest_bytes(const struct history *history, const struct stretch *stretch)
 {
 	return stretch->last == NEVER ? stretch->start : (const void *)&history->updates.v[stretch->last].value;

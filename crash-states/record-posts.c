@@ -124,7 +124,7 @@ static void __attribute__((format(printf, 1, 2))) tell(const char *format, ...)
 }
 
 /******************************************************************************
- * Who calls?
+ * Which lines of the program call
  */
 
 static int describe(char *text, size_t size, void *at)

@@ -312,7 +312,8 @@ function cut_power(	line, list, gone, i) {
 	}
 }
 
-# A request that was sent again keeps what is said of that.  Of a long one, its first packet has the line, and what is lost.
+# A request that was sent again keeps its remark.  The first packet of a long request gets the line, and so does each
+# packet that is lost.
 function name_lines(	line, at, where, psn, key) {
 	while ((getline line < lines_file) > 0) {
 		at = index(line, " ")

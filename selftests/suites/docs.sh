@@ -124,7 +124,7 @@ every_block_is_marked() {
 	done < <(blocks)
 }
 
-# Of the runs that were recorded once, without a guest.
+# `make try` judges two runs that were recorded once, so no guest runs.
 make_try_tells_the_right_log_from_the_wrong_one() {
 	make -C "$root" try >"$work/said" || fail "make try ends with status $?"
 	grep -q "DATA LOST in [1-9][0-9]* of " "$work/said" || fail "no data is lost: $(<"$work/said")"
