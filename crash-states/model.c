@@ -429,7 +429,7 @@ const struct update *model_overtaken(const struct model *model, uint32_t word, i
 	uint32_t s = history_stretch_of(model->history, word);
 	int32_t durable = durable_of(model, s);
 
-	return position < durable ? stretch_update(model->history, s, durable) : NULL;
+	return model->raced[s] && position < durable ? stretch_update(model->history, s, durable) : NULL;
 }
 
 static void choose(struct model *model, const uint32_t *flushes)

@@ -4,11 +4,13 @@
  *
  * Copies stdin to stdout, byte for byte.  Each line is first broadcast by the network DEVICE: see told.h.  So
  * where a capture has that frame, the line had been printed, and nobody has read it before the frame was sent.
+ * A pipe at stdin holds the bytes until then: record-posts.c waits until it is empty.
  * guest/session runs this in the initiators' guests.
  */
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netpacket/packet.h>
 #include <sched.h>
@@ -83,6 +85,17 @@ static void tell_lines_of(const char *device, const char *bytes, size_t n)
 	}
 }
 
+/* What comes next, at most @size bytes.  If stdin is a pipe, it still holds them. */
+static ssize_t look(const int copy[2], char *bytes, size_t size, bool *held)
+{
+	ssize_t n = tee(0, copy[1], size, 0);
+
+	*held = n > 0;
+	if (n < 0 && errno == EINVAL)
+		return read(0, bytes, size);
+	return n > 0 ? read(copy[0], bytes, n) : n;
+}
+
 static bool pass_on(const char *bytes, size_t n)
 {
 	ssize_t wrote = 0;
@@ -97,13 +110,19 @@ int main(int argc, char **argv)
 	/* The sooner a line is told, the fewer packets come between. */
 	const struct sched_param first = { .sched_priority = 1 };
 	static char bytes[65536];
+	int copy[2];
+	bool held;
 	ssize_t n;
 
 	if (argc != 2)
 		errx(1, "usage: tell-lines DEVICE");
+	if (pipe(copy))
+		err(1, "pipe");
 	sched_setscheduler(0, SCHED_FIFO, &first);
-	while ((n = read(0, bytes, sizeof(bytes))) > 0) {
+	while ((n = look(copy, bytes, sizeof(bytes), &held)) > 0) {
 		tell_lines_of(argv[1], bytes, n);
+		if (held && read(0, bytes, n) != n)	/* the same once more */
+			err(1, "stdin");
 		if (!pass_on(bytes, n))
 			err(1, "stdout");
 	}

@@ -831,6 +831,21 @@ what_was_printed_is_told() {
 	grep -qx "this is durable, I say" "$run"/crash-states/*/told || fail "what was told is not kept"
 }
 
+# So a line stands before what the program posts next, however late it is passed on.
+a_request_waits_for_the_lines_before_it() {
+	local checker='tail=$(od -A n -t u8 -N 8 "$IMAGE"); promised=$(grep -c durable "$TOLD")
+		[ $tail -le $((promised + 1)) ] || { echo $promised records were promised, the tail is $tail; exit 1; }'
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-lines --server-pmem 64M \
+		--server 'first-log target $RXE_ADDR /dev/dax0.0' --client '
+			while sleep 0.05; do pkill -STOP tell-lines; sleep 0.05; pkill -CONT tell-lines; done &
+			first-log initiator $RXE_PEER_ADDR 40 && kill $! && pkill -CONT tell-lines' \
+		>"$work/log" 2>&1 || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+	crash_states 0 "$run" -- sh -c "$checker"
+	says "40 lines that initiators printed"
+	crash_states 0 --promise 'is durable' "$run"
+}
+
 ##############################################################################
 # The target's CPU
 
@@ -1193,6 +1208,7 @@ cases=(
 	global_for_persistent_is_found
 	a_read_in_place_of_flush_is_found
 	what_was_printed_is_told
+	a_request_waits_for_the_lines_before_it
 	a_send_is_followed_to_its_buffer
 	the_power_fails_between_two_instructions
 	what_the_cpu_does_is_recorded
