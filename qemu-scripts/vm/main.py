@@ -11,6 +11,7 @@ from vm import verdict
 from vm.attach import attach
 from vm.command_line import MODES, Request, parse, usage
 from vm.event_loop import Run
+from vm.judge import run_judge
 from vm.messages import Refusal, note, printable, refuse, say, show
 from vm.new import new
 from vm.parts import check_machine, find_parts
@@ -123,6 +124,8 @@ def command(words: list[str]) -> int:
         attach(places, words)
     elif mode == "new":
         new(places, words)
+    elif mode == "judge":
+        return run_judge(places, words)
     elif mode == "kconfig":
         if words:
             refuse(f"'{words[0]}': rxe-vm kconfig takes no options")
@@ -135,7 +138,7 @@ def command(words: list[str]) -> int:
     elif mode == "--version":
         print(version())
     else:
-        refuse(f"no such thing as '{mode}': say run, pair, group, shell, attach, new, kconfig or demo (rxe-vm --help)")
+        refuse(f"no such thing as '{mode}': say run, pair, group, shell, attach, new, judge, kconfig or demo (rxe-vm --help)")
     return 0
 
 

@@ -46,6 +46,11 @@ def check_programs(request: Request, places: Places, qemu: str) -> None:
         refuse(f"there is no {' '.join(missing)}: {to_install(*packages)}")
 
 
+def check_readable(kernel: str) -> None:
+    if not os.access(kernel, os.R_OK):
+        refuse(f"--kernel {kernel}: no such file or folder, or not readable by you")
+
+
 def kernel_path(guest: Guest, places: Places) -> str:
     """The default, or what --kernel names."""
     kernel = guest.options.kernel
@@ -57,8 +62,7 @@ def kernel_path(guest: Guest, places: Places) -> str:
         kernel = f"{places.root}/build/{base}{places.variant}/bzImage"
         if not os.path.exists(kernel):
             refuse(f"there is no {kernel}: {to_build(target)}")
-    if not os.access(kernel, os.R_OK):
-        refuse(f"--kernel {kernel}: no such file or folder, or not readable by you")
+    check_readable(kernel)
     return kernel
 
 

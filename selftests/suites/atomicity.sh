@@ -11,6 +11,8 @@ set -euo pipefail
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
+option() { no_other_kernel "$@"; }
+
 # The Atomics are executed in rxe_responder().
 # shellcheck disable=SC2016 # for the guest's shell
 [[ ${DEBUG:-0} != kcsan ]] || watch_races='

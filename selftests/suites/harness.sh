@@ -97,6 +97,95 @@ splats_are_found() {
 	done <"$work/lines"
 }
 
+# Suites that print what they are told, and a kernel that is not booted.
+stub_judge() {
+	local word
+	mkdir -p "$work/lab/scripts" "$work/lab/selftests/suites"
+	cp -r "$root/qemu-scripts" "$work/lab"
+	{ head -c 514 /dev/zero; printf 'HdrS\0\0\0\0\0\0\0\0\0\0stub\0'; } >"$work/lab/image"
+	record() {
+		printf '{"subject":"%s","who":"%s","was":"It harms.","cases":"%s","before":"%s","evidence":"","upstream":[],' "$@"
+		printf '"patches":{"v9":["kernel/v9/%s.patch"]},"answers":{"v9":"fixed"}}' "$1"
+	}
+	{
+		echo '#!/bin/sh'
+		echo "cat <<'END'"
+		echo "[$(record behind 'a local user' 'hostile: wqes/behind' fails)"
+		for word in "before|a local user|hostile: wqes/before|fails" "skips|a peer|conformance: skips|fails" \
+			"warns|a peer|churn: warns|warns" "passes|any host|conformance --legacy-icrc: passes.*|crashes" \
+			"crashes|any host|conformance --legacy-icrc: crashes|crashes" "module|a peer|module: it|fails" \
+			"unseen|any host||" "fails|retries|conformance: fails.*|fails" "begins|retries|begins: begins|crashes"; do
+			IFS='|' read -ra word <<<"$word"
+			echo ",$(record "${word[0]}" "${word[1]}" "${word[2]-}" "${word[3]-}")"
+		done
+		printf ']\nEND\n'
+	} >"$work/lab/scripts/fixes"
+	cat >"$work/lab/selftests/suites/conformance.sh" <<-'END'
+		#!/bin/sh
+		case $* in
+		*--list) ;;
+		*requester.flush_icrc*) printf '1..2\nok 1 requester.flush_icrc\nnot ok 2 failing_behind.write_then_bad_lkey.answered\n'; exit 1 ;;
+		*legacy*) echo 'not ok' ;;
+		*crashes) printf '1..1\nnot ok 1 crashes # took the guest down\n'; exit 5 ;;
+		*passes*) printf '1..2\nok 1 passes.one\nok 2 passes.two # SKIP no\n' ;;
+		*) printf '1..3\nok 1 skips # SKIP there is none\nok 2 fails.a\nnot ok 3 fails.b\n'; exit 1 ;;
+		esac
+	END
+	# What stands behind `before` is not reached, if both are in the guest.
+	cat >"$work/lab/selftests/suites/hostile.sh" <<-'END'
+		#!/bin/sh
+		mkdir "$RXE_OUT/guest"
+		case $* in
+		*--list) ;;
+		*behind*) echo 'splat: BUG' >"$RXE_OUT/guest/verdict"; printf '1..1\n    1..2\n'
+			[ $# = 3 ] || printf '    ok 1 before\n'; printf 'not ok 1 wqes # status 5\n'; exit 5 ;;
+		*) printf '1..1\n    1..1\n    ok 1 before\nok 1 wqes\n' ;;
+		esac
+	END
+	cat >"$work/lab/selftests/suites/churn.sh" <<-'END'
+		#!/bin/sh
+		mkdir "$RXE_OUT/guest" && echo 'splat: WARNING' >"$RXE_OUT/guest/verdict"
+		printf '1..1\nok 1 warns\n'
+	END
+	printf '#!/bin/sh\necho "module.sh: error: --kernel: it loads a module" >&2; exit 2\n' >"$work/lab/selftests/suites/module.sh"
+	printf '#!/bin/sh\nprintf "1..1\\n# no such program\\nnot ok 1 begins # status 127\\n"; exit 1\n' >"$work/lab/selftests/suites/begins.sh"
+	sed -i '1a case $* in *--list) exit ;; esac' "$work"/lab/selftests/suites/{churn,begins}.sh
+	chmod +x "$work"/lab/scripts/* "$work"/lab/selftests/suites/*
+}
+
+# judge STATUS ARG...
+judge() {
+	local got=0
+	RXE_OUT=$work/judged "$work/lab/qemu-scripts/rxe-vm" judge --kernel "$work/lab/image" "${@:2}" >"$work/stdout" 2>"$work/stderr" || got=$?
+	stderr=$(<"$work/stderr")
+	cat "$work/stdout" "$work/stderr"
+	((got == $1)) || fail "status $got, not $1"
+}
+
+judge_tells_what_shows_from_what_does_not() {
+	stub_judge
+	judge 1 --json "$work/json"
+	[[ $(sed -n 's/^\([a-z][a-z ]*\): \([a-z]*\)$/\1 \2/p' "$work/stdout" | paste -sd ,) == \
+		"any host crashes,a peer warns,a local user behind,an application fails" ]] || fail "not those bugs, in this order"
+	[[ $(tail -n 1 "$work/stdout") == "4 bugs, 2 not shown, 3 not tried, 1 not applicable" ]] || fail "not these counts"
+	grep -q '^    seen: crashes takes the guest down (' "$work/stdout" || fail "not seen"
+	grep -qx '    fix: kernel/v9/crashes.patch' "$work/stdout" || fail "no patch"
+	grep -qx 'not tried, the suite module refuses --kernel: it loads a module: module' "$work/stdout" || fail "no reason"
+	grep -qx 'not tried, no such program: begins' "$work/stdout" || fail "a case that did not begin"
+	grep -qx 'not applicable, there is none: skips' "$work/stdout" || fail "no reason of a skip"
+	jq -e '.counts.shown == 4 and (.records[] | select(.subject == "crashes").verdict) == "shown"' "$work/json" >/dev/null || fail "$(<"$work/json")"
+	judge 0 passes before
+	judge 4 unseen module
+	judge 1 --quick
+	[[ $(tail -n 1 "$work/stdout") == "2 bugs, 1 not shown, 6 not tried, 1 not applicable" ]] || fail "not these counts"
+	judge 2 frob && says "error: 'frob': no bug has this subject"
+	judge 2 --json /no/such/file && says "error: --json /no/such/file: No such file"
+	judge 2 --kernel /no/such && says "error: --kernel /no/such: no such file"
+	judge 2 --kernel /etc && says "error: --kernel /etc: neither a kernel tree"
+	judge 0 --list
+	[[ $(wc -l <"$work/stdout") == 10 ]] || fail "not all"
+}
+
 wrong_usage_is_explained() {
 	local message
 	# ARG... | what the message says
@@ -117,6 +206,7 @@ wrong_usage_is_explained() {
 		kconfig|'--name': rxe-vm kconfig takes no options
 		new|say rxe-vm new NAME [--python]
 		new No|say rxe-vm new NAME [--python]
+		judge|'--name': say rxe-vm judge
 		run --qemu 'open -- true|--qemu 'open: a quote is not closed
 		run --delay 1 -- true|--delay 1: say for example
 		run --loss 1 -- true|--loss 1: say for example 1%
@@ -571,6 +661,7 @@ cases=(
 	a_suite_runs_what_it_is_asked_for
 	splats_are_found
 	wrong_usage_is_explained
+	judge_tells_what_shows_from_what_does_not
 	what_a_source_includes_is_compiled
 	no_word_of_a_guest_is_a_command_of_the_runner
 	an_annotation_begins_with_the_reason

@@ -5,6 +5,7 @@
 # hostile-qps modifies or destroys its QP while it is in use, and its peer floods it.  Each has a guest of its own, and so
 # has a device whose host has IPv6 disabled.  In two guests, QPs enter the error state while WRITEs arrive (flooded-qp).
 #
+#	--kernel IMAGE	another kernel
 #	--legacy-icrc	as for conformance.sh; hostile-wqes only
 #	--flushes-refused	as for hostile-wqes
 #
@@ -18,12 +19,15 @@ set -euo pipefail
 times=$((${LONG:-0} ? 10 : 1))
 wqes=(hostile-wqes --races $((times * 15)))
 ! sends_legacy_icrc || wqes+=(--legacy-icrc)
+vm_options=()
 option() {
-	[[ $1 == --legacy-icrc || $1 == --flushes-refused ]] || return
-	wqes+=("$1")
+	case $1 in
+	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") words=2 ;;
+	--legacy-icrc | --flushes-refused) wqes+=("$1") ;;
+	*) return 1 ;;
+	esac
 }
 
-vm_options=()
 # guest NAME PROGRAM ARG...
 guest() {
 	nested "$root/qemu-scripts/rxe-vm" run --name "$1" --timeout $((times * 600)) "${vm_options[@]}" -- \
@@ -35,12 +39,12 @@ wqes() { guest hostile-wqes "${wqes[@]}" "$@"; }
 qps() { guest hostile-qps hostile-qps --milliseconds $((times * 600)) "$@"; }
 on_demand() { guest hostile-wqes-on-demand "${wqes[@]}" --on-demand "$@"; }
 no_ipv6() {
-	vm_options=(--append ipv6.disable=1)
+	vm_options+=(--append ipv6.disable=1)
 	guest hostile-no-ipv6 hostile-qps "${@:-failing.datagrams_from_the_link_local_gid}"
 }
 # A target that has hung gets the time to tell.
 flooded() {
-	"$root/qemu-scripts/rxe-vm" pair --name flooded --timeout $((times * 600)) --no-capture \
+	"$root/qemu-scripts/rxe-vm" pair --name flooded --timeout $((times * 600)) --no-capture "${vm_options[@]}" \
 		--server "exec flooded-qp target \$RXE_ADDR $((times * 10))" \
 		--client "flooded-qp initiator \$RXE_PEER_ADDR $((times * 10)) || sleep 1000000"
 }

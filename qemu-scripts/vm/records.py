@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The records of kernel/fixes for rxe-vm judge, and what became of each on the kernel."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+
+from vm.messages import refuse
+from vm.places import Places
+
+# Who can do harm, the worst first.  Any other `who` of a record says where an application meets the bug.
+ATTACKERS = ("any host", "a peer", "a local user", "a kernel user")
+
+SHOWN, NOT_SHOWN, NOT_TRIED, NOT_APPLICABLE = "shown", "not shown", "not tried", "not applicable"
+
+
+@dataclass
+class Record:
+    subject: str
+    who: str
+    was: str  # what happens without the fix
+    cases: str
+    before: str  # what the cases do without it
+    evidence: str
+    upstream: list[str]
+    patches: dict[str, list[str]]  # {base: files}, the newest base first
+    answers: dict[str, str]
+    verdict: str = NOT_TRIED
+    why: str = ""
+    run: str = ""  # the folder that shows it
+
+    @property
+    def rank(self) -> int:
+        return min((ATTACKERS.index(who) for who in self.who.split(", ") if who in ATTACKERS), default=len(ATTACKERS))
+
+    @property
+    def reach(self) -> str:
+        return ATTACKERS[self.rank] if self.rank < len(ATTACKERS) else "an application"
+
+    @property
+    def words(self) -> list[str]:
+        """The suite and its options"""
+        return self.cases.partition(": ")[0].split()
+
+    @property
+    def patterns(self) -> list[str]:
+        return self.cases.partition(": ")[2].split()
+
+    @property
+    def is_dangerous(self) -> bool:
+        """Its cases may take the guest down, or only warnings of the kernel tell of the bug."""
+        return self.before not in ("", "fails")
+
+    @property
+    def fix(self) -> str:
+        """The newest base's patch, or why there is none"""
+        for files in self.patches.values():
+            if files:
+                return ", ".join(files)
+        return "none: " + next(iter(self.answers.values())).removeprefix("not fixed: ")
+
+    def conclude(self, verdict: str, why: str = "") -> None:
+        self.verdict, self.why = verdict, why
+
+
+def read_records(places: Places) -> list[Record]:
+    program = f"{places.root}/scripts/fixes"
+    if not os.path.exists(program):
+        refuse("rxe-vm judge: this release is without the records of bugs, and the tests that show them: take the project's tree")
+    said = subprocess.run([program, "json"], cwd=places.root, stdout=subprocess.PIPE, check=True).stdout
+    records = [Record(**record) for record in json.loads(said)]
+    return sorted(records, key=lambda record: (record.rank, not record.is_dangerous))
