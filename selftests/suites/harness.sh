@@ -275,6 +275,11 @@ broken_suites_are_failures() {
 		0 passed, 1 failed, 1 skipped|echo 1..1; echo not ok 1 listed; exit 5
 		0 passed, 1 failed, 1 skipped|echo 1..1; echo '  1..1'; echo '  not ok 1 listed'; echo not ok 1 parent; exit 5
 	END
+	printf '#!/bin/sh\necho 1..2; echo "    1..1"; echo "    not ok 1 verb.atomic_write.truncated_behind_ip_options"; echo not ok 1 a; echo ok 2 longest.read\n' >"$suite"
+	EXPECTED=$work/expected RXE_OUT=$work/out "$here/../run-tests" "$suite" >"$work/stdout" || true
+	[[ $(tail -n 2 "$work/stdout" | head -n 1) == '# suite: Does the kernel lack this fix?  "Fix panic on a packet that is shorter than its BTH"' ]] ||
+		fail "the fix is not named: $(<"$work/stdout")"
+	[[ $(grep -c '^# suite: Does the kernel lack' "$work/stdout") == 1 ]] || fail "a fix is named whose case passed"
 	status=0
 	"$here/../run-tests" typo >"$work/stdout" 2>&1 || status=$?
 	[[ $status == 2 && $(<"$work/stdout") == *typo* ]] || fail "a suite that is not there: status $status: $(<"$work/stdout")"
