@@ -983,7 +983,7 @@ struct check {
 	struct timespec began;
 };
 
-/* Of a stream of output_begin() there is no terminal. */
+/* The stream of errors of --ktap is no terminal. */
 static bool is_watched(void)
 {
 	return isatty(fileno(stderr));
@@ -1020,13 +1020,17 @@ static void note_if_slow(const struct check *check)
 {
 	double each = seconds_since(&check->began) / FEW, all = each * all_states(check);
 	unsigned int limit = check->options->seconds ? check->options->seconds : 2 * SECONDS;
+	char *text;
 
 	if (all <= limit)
 		return;
-	note("a state takes %.2f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker",
-	       each, all_states(check), check->options->seconds ? "always checked" : "asked for", all / 60 + 0.5,
-	       check->options->seconds ? ", and may not be done in time" : "");
-	fflush(stdout);
+	text = xasprintf("a state takes %.2f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker",
+			 each, all_states(check), check->options->seconds ? "always checked" : "asked for", all / 60 + 0.5,
+			 check->options->seconds ? ", and may not be done in time" : "");
+	note("%s", text);
+	if (is_watched())	/* what is printed is held until the end */
+		fprintf(stderr, "\r%s\033[K\n", text);
+	free(text);
 }
 
 static void end_progress(void)
@@ -1059,25 +1063,6 @@ static const struct view *views_so_far(void *arg, size_t *n)
 	return check->results->views.v;
 }
 
-/* What the exit status says, in words; in colour on a terminal (https://no-color.org). */
-static void print_verdict(int status)
-{
-	static const struct {
-		int status;
-		const char *colour, *words;
-	} verdicts[] = {
-		{ 0, "32", "CONSISTENT: nothing that was tried fails" },
-		{ 1, "31", "NOT CONSISTENT: a power failure may take what the program counts on" },
-		{ STATUS_NOT_JUDGED, "33", "NOT JUDGED: nothing fails, and not enough was tried" },
-	};
-	bool coloured = isatty(fileno(stdout)) && !getenv("NO_COLOR");
-	unsigned int i = 0;
-
-	while (verdicts[i].status != status)
-		i++;
-	printf(coloured ? "\033[1;%sm%s\033[0m\n" : "%.0s%s\n", verdicts[i].colour, verdicts[i].words);
-}
-
 /* The exit status. */
 static int status_of(const struct results *results, const struct coverage *coverage)
 {
@@ -1101,7 +1086,6 @@ static void check_states(struct run *run, const struct options *o, struct checke
 	checker_wait(checker, note_result, results);
 	end_progress();
 	enough = end_where_it_is_enough(results);
-	print_verdict(status_of(results, coverage));
 	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage->cuts, results->failed);
 	if (results->crashed || results->slow)
 		note("%zu times the checker crashed, %zu times it ran longer than %u s",
@@ -1523,9 +1507,11 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	parse(&o, argc, argv);
+	before_failure = output_held;
 	on_failure = end_with_error;
 	fail_without_room();
-	output_begin(o.ktap, o.html);
+	if (!o.lose && !o.replay)
+		output_begin(o.ktap, o.html);
 	if (o.json)
 		json_begin(o.json);
 	if (o.replay)
@@ -1548,8 +1534,6 @@ int main(int argc, char **argv)
 		status = judge_alone(&run);
 	if (!status && hangs_on_schedule(&run, o.promise))
 		status = STATUS_NOT_JUDGED;
-	putchar('\n');
-	print_verdict(status);
 	json_end(status);
 	output_end(status, o.checker.argv ? &coverage : NULL);
 	return status;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "output.h"
 
@@ -13,55 +14,80 @@ static bool is_ktap;
 static FILE *page;			/* or NULL: it is not wanted */
 static LIST(struct finding) findings;
 
-/* The standard output as it was, or NULL before output_begin(). */
+/* The standard output as it was, or NULL before output_begin() and after the end. */
 static FILE *screen;
-static FILE *said;			/* all that was printed: `said_text`, up to the last fflush() */
-static char *said_text;
+static char *said_text;			/* all that was printed, up to the last fflush(stdout) */
 static size_t said_size;
 
-static ssize_t take(void *to, const char *text, size_t n)
+/* A stream of diagnoses of KTAP. */
+static ssize_t diagnose(void *to, const char *text, size_t n)
 {
 	static bool in_line;
 
 	for (size_t i = 0; i < n; i++) {
-		if (is_ktap && !in_line)
+		if (!in_line)
 			fputs("# ", to);
 		in_line = text[i] != '\n';
 		fputc(text[i], to);
 	}
-	fwrite(text, 1, n, said);
 	fflush(to);
 	return n;
 }
 
-static FILE *taken(FILE *to)
-{
-	FILE *file = fopencookie(to, "w", (cookie_io_functions_t){ .write = take });
-
-	if (!file)
-		fail("no memory");
-	setvbuf(file, NULL, _IOLBF, 0);		/* so that errors stand where they belong */
-	return file;
-}
-
 void output_begin(bool ktap, const char *html)
 {
-	FILE *errors = stderr;
-
-	if (!ktap && !html)
-		return;
 	is_ktap = ktap;
 	page = html ? fopen(html, "w") : NULL;
 	if (html && !page)
 		fail_errno("--html %s", html);
-	said = open_memstream(&said_text, &said_size);
-	if (!said)
-		fail("no memory");
-	if (ktap)
-		puts("KTAP version 1");
 	screen = stdout;
-	stdout = taken(screen);
-	stderr = taken(ktap ? screen : errors);
+	stdout = open_memstream(&said_text, &said_size);
+	if (!stdout)
+		fail("no memory");
+	if (!ktap)
+		return;
+	fputs("KTAP version 1\n", screen);
+	stderr = fopencookie(screen, "w", (cookie_io_functions_t){ .write = diagnose });
+	if (!stderr)
+		fail("no memory");
+	setvbuf(stderr, NULL, _IOLBF, 0);
+}
+
+/* What the exit status says, in words; in colour on a terminal (https://no-color.org). */
+static void print_verdict(int status, FILE *file)
+{
+	static const struct {
+		int status;
+		const char *colour, *words;
+	} verdicts[] = {
+		{ 0, "32", "CONSISTENT: nothing that was tried fails" },
+		{ 1, "31", "NOT CONSISTENT: a power failure may take what the program counts on" },
+		{ STATUS_NOT_JUDGED, "33", "NOT JUDGED: nothing fails, and not enough was tried" },
+	};
+	bool coloured = file == screen && isatty(fileno(file)) && !getenv("NO_COLOR");
+	unsigned int i = 0;
+
+	while (verdicts[i].status != status)
+		i++;
+	fprintf(file, coloured ? "\033[1;%sm%s\033[0m\n" : "%.0s%s\n", verdicts[i].colour, verdicts[i].words);
+}
+
+/* Print what was held, between the verdict and the verdict; an error is none.  From now on, what is printed goes out at once. */
+static void release(int status)
+{
+	FILE *file = is_ktap ? stderr : screen;
+
+	fflush(stdout);
+	if (status != STATUS_ERROR)
+		print_verdict(status, file);
+	fwrite(said_text, 1, said_size, file);
+	if (status != STATUS_ERROR) {
+		fputc('\n', file);
+		print_verdict(status, file);
+	}
+	fflush(file);
+	stdout = screen;
+	screen = NULL;
 }
 
 void output_finding(const char *why, const char *folder)
@@ -73,8 +99,8 @@ void output_finding(const char *why, const char *folder)
 static void describe(const char *text)
 {
 	for (; *text && *text != '\n'; text++)
-		fputc(*text == '#' ? ' ' : *text, screen);
-	fputc('\n', screen);
+		fputc(*text == '#' ? ' ' : *text, stdout);
+	fputc('\n', stdout);
 }
 
 static void print_results(int status, const struct coverage *coverage)
@@ -84,20 +110,20 @@ static void print_results(int status, const struct coverage *coverage)
 	for (size_t i = 0; i < findings.n; i++) {
 		const struct finding *finding = &findings.v[i];
 
-		fprintf(screen, "not ok %u state %s: ", ++n, strrchr(finding->folder, '/') + 1);
+		printf("not ok %u state %s: ", ++n, strrchr(finding->folder, '/') + 1);
 		describe(finding->why);
 	}
 	if (!n)
-		fprintf(screen, "%sok %u %s\n", status == 1 ? "not " : "", ++n,
+		printf("%sok %u %s\n", status == 1 ? "not " : "", ++n,
 			coverage ? "all states are consistent" : "all promises are kept");
 	if (!coverage) {
-		fprintf(screen, "1..%u\n", n);
+		printf("1..%u\n", n);
 		return;
 	}
 	n++;
-	fprintf(screen, "%sok %u coverage is complete%s\n", coverage->complete && !coverage->weak ? "" : "not ", n,
+	printf("%sok %u coverage is complete%s\n", coverage->complete && !coverage->weak ? "" : "not ", n,
 		coverage->weak ? ", at a few cuts only" : "");
-	fprintf(screen, "1..%u\n", n);
+	printf("1..%u\n", n);
 }
 
 /******************************************************************************
@@ -147,7 +173,7 @@ static const char *verdict(int status, const struct coverage *coverage)
 	}
 }
 
-static void write_page(const char *title)
+static void write_page(const char *title, const char *error)
 {
 	FILE *file = page;
 
@@ -155,6 +181,7 @@ static void write_page(const char *title)
 	fprintf(file, "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>crash-states: %s</title><h1>%s</h1><pre>\n",
 		title, title);
 	escape(said_text, file);
+	escape(error, file);
 	fputs("</pre>\n", file);
 	for (size_t i = 0; i < findings.n; i++) {
 		const char *folder = findings.v[i].folder;
@@ -173,33 +200,27 @@ static void write_page(const char *title)
  * The end
  */
 
-/* Nothing more is printed. */
-static void end(const char *title)
+void output_held(void)
 {
-	fflush(stdout);
-	fflush(said);
-	if (page)
-		write_page(title);
-	fflush(screen);
+	if (screen)
+		release(STATUS_ERROR);
 }
 
 void output_error(const char *error)
 {
-	if (!screen)
-		return;
 	if (is_ktap) {
-		fputs("Bail out! ", screen);
+		fputs("Bail out! ", stdout);
 		describe(error);
 	}
-	end(verdict(STATUS_ERROR, NULL));
+	if (page)
+		write_page(verdict(STATUS_ERROR, NULL), error);
 }
 
 void output_end(int status, const struct coverage *coverage)
 {
-	if (!screen)
-		return;
-	fflush(stdout);
+	release(status);
 	if (is_ktap)
 		print_results(status, coverage);
-	end(verdict(status, coverage));
+	if (page)
+		write_page(verdict(status, coverage), "");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The result for people and for CI: as KTAP, and as a page.  Without output_begin(), the other functions do nothing, and
- * what is printed goes out as it is.
+ * The result for people and for CI: as text, as KTAP, and as a page.  The verdict stands before all that is printed and after it,
+ * so that nothing goes out until the end.  Without output_begin(), what is printed goes out as it is.
  */
 #ifndef OUTPUT_H
 #define OUTPUT_H
@@ -9,13 +9,16 @@
 #include "sample.h"
 
 /*
- * From now on all that is printed, errors included, is a diagnosis of @ktap, and is kept for the page @html; either may be
- * unwanted: false, NULL.
+ * From now on all that is printed is held.  With @ktap it is a diagnosis, and so are errors; @html is a page to write it to, too, or
+ * NULL.
  */
 void output_begin(bool ktap, const char *html);
 
 /* A state that is reported; @folder has what is kept of it. */
 void output_finding(const char *why, const char *folder);
+
+/* What was printed so far goes out before an error does. */
+void output_held(void);
 
 /* The program ends by an error. */
 void output_error(const char *error);

@@ -8,12 +8,15 @@
 
 #include "util.h"
 
+void (*before_failure)(void);
 void (*on_failure)(const char *error);
 
 static void __attribute__((noreturn)) vfail(const char *why, const char *format, va_list args)
 {
 	char *text;
 
+	if (before_failure)
+		before_failure();
 	fflush(stdout);
 	if (vasprintf(&text, format, args) < 0)
 		text = "no memory";

@@ -13,7 +13,8 @@
 /* No state fails, but not all that a pass stands for was checked.  3 is a lost guest of rxe-vm. */
 #define STATUS_NOT_JUDGED	4
 
-/* Called with the error before the program ends by it, unless NULL. */
+/* Called before an error is printed, and with it before the program ends by it, unless NULL. */
+extern void (*before_failure)(void);
 extern void (*on_failure)(const char *error);
 
 /* Say "crash-states: error: ..." and end with STATUS_ERROR. */

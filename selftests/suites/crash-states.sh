@@ -111,6 +111,9 @@ crash_states() {
 
 says() { [[ $said == *"$1"* ]] || fail "it does not say: $1"; }
 
+# verdict TEXT: the first word of it all, and the last line
+verdict() { [[ $said == "$1: "* && ${said##*$'\n'} == "$1: "* ]] || fail "it does not begin and end with $1"; }
+
 # append MISTAKE: by broken-log; the folder of the run is in $run
 append() {
 	mkdir -p "$work/share"
@@ -209,7 +212,7 @@ no_checker_is_needed_where_nothing_is_durable() {
 	make_ring no-flush 60
 	crash_states 4 --json "$work/json" "$work/ring"
 	says "Nothing says what the program counts on.  Say it:"
-	says "NOT JUDGED"
+	verdict "NOT JUDGED"
 	[[ $(member flushes_answered) == 60 && $(member hints 0) == "frame 2, ATOMIC WRITE"* && $(member notes) == *"compared with it"* ]] ||
 		fail "$(<"$work/json")"
 }
@@ -217,9 +220,11 @@ no_checker_is_needed_where_nothing_is_durable() {
 a_promise_needs_no_checker() {
 	make_ring daemon 60
 	crash_states 0 --promise durable "$work/ring"
+	verdict CONSISTENT
 	says "60 lines match --promise: 0 came while what their initiator had stored before was not durable"
 	make_ring daemon-no-clwb-once 60
 	crash_states 1 --promise 'record .* durable' --json "$work/json" "$work/ring"
+	verdict "NOT CONSISTENT"
 	says "Why: STORE by the CPU"
 	[[ $(member promises) == 60 && $(member broken 0 kind) == no-write-back ]] || fail "$(<"$work/json")"
 	ktap 1 --promise durable "$work/ring"
