@@ -7,6 +7,7 @@ may take the guest down has a call of its own, and so has each record of a guest
 
 import json
 import os
+import re
 import textwrap
 import time
 from dataclasses import asdict, dataclass, field
@@ -20,9 +21,10 @@ from vm.places import Places, make_run_folder, output_of
 from vm.records import NOT_APPLICABLE, NOT_SHOWN, NOT_TRIED, SHOWN, Record
 from vm.suites import Outcome, Result
 
-# Options of suites that say what the kernel is like: it is so if this case of conformance fails.
+# Options of suites that say what the kernel is like: it is so if this case of conformance fails, run with those before it.
 TRAITS = {"--legacy-icrc": "requester.flush_icrc", "--flushes-refused": "failing_behind.write_then_bad_lkey.answered"}
 QUICK = ("any host", "a peer")
+NOT_QUICK = "--quick is for what another host can reach"
 USAGE = "say rxe-vm judge [--kernel KERNEL] [--quick] [--json FILE] [--list] [SUBJECT...]"
 
 
@@ -42,6 +44,7 @@ class Judge:
     records: list[Record]  # all, the worst first
     kernel: str = ""
     json: str = ""
+    base: str = ""  # the folder of kernel/ for its version, which may not be there
     folder: str = ""
     traits: list[str] = field(default_factory=list)
     done: int = 0
@@ -57,20 +60,21 @@ class Judge:
         show("")
         return outcome
 
-    def probe(self) -> None:
-        """Does the kernel serve as a guest, and what is it like?"""
-        outcome = self.run(["conformance"], list(TRAITS.values()), "what is this kernel like?")
+    def probe(self, option: str, case: str) -> None:
+        """Does the kernel serve as a guest, and does it want the option?"""
+        outcome = self.run(["conformance", *self.traits], [case], "what is this kernel like?")
         if not outcome.results and not outcome.skipped:
             note(f"judge: no case runs on {self.kernel}: {outcome.said} ({outcome.folder})")
             raise SystemExit(outcome.status or 3)
         if outcome.splat:
             note(f"judge: the kernel is in trouble before a case of a bug has run: {outcome.splat} ({outcome.folder})")
             raise SystemExit(5)
-        self.traits = [option for option, case in TRAITS.items()
-                       if any(result.word == "not" for result in outcome.matching(case))]
+        if any(result.word == "not" for result in outcome.results):
+            self.traits.append(option)
 
     def words_for(self, record: Record) -> list[str]:
-        return [word for word in record.words if word not in TRAITS or word in self.traits]
+        until_down = ["--until-down"] if record.is_dangerous and record.words[0] == "conformance" else []
+        return [word for word in record.words if word not in TRAITS or word in self.traits] + until_down
 
     def calls(self) -> list[Call]:
         calls: dict[object, Call] = {}
@@ -100,12 +104,16 @@ class Judge:
         return again
 
     def run_all(self) -> None:
-        if not self.calls():
+        wanted = {word for record in self.records if not record.why for word in record.words}
+        if not wanted:
             return
-        self.total = 1 + len(self.calls())  # about: traits may divide them
-        self.probe()
+        # The first one also tells whether cases run at all.
+        probes = {option: case for n, (option, case) in enumerate(TRAITS.items()) if n == 0 or option in wanted}
+        self.total = len(probes) + len(self.calls())  # about, since traits may divide them
+        for option, case in probes.items():
+            self.probe(option, case)
         calls = self.calls()
-        self.total = 1 + len(calls)
+        self.total = len(probes) + len(calls)
         while calls:
             again = self.carry_out(calls.pop(0))
             self.total += len(again)
@@ -148,7 +156,7 @@ def leave_out(judge: Judge, quick: bool) -> None:
         if not record.cases:
             record.conclude(NOT_TRIED, "no case shows it")
         elif quick and record.reach not in QUICK:
-            record.conclude(NOT_TRIED, "--quick is for what another host can reach")
+            record.conclude(NOT_TRIED, NOT_QUICK)
         else:
             name = record.words[0]
             if name not in refusals:
@@ -157,22 +165,22 @@ def leave_out(judge: Judge, quick: bool) -> None:
                 record.conclude(NOT_TRIED, f"the suite {name} refuses {refusals[name]}")
 
 
-def print_bug(record: Record) -> None:
+def print_bug(record: Record, base: str) -> None:
     print(f"{record.reach}: {record.subject}")
     print(textwrap.fill(record.was, 100, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False))
     print(f"    seen: {record.why} ({record.run})")
-    print(f"    fix: {record.fix}")
+    print(f"    fix: {record.fix(base)}")
     print(f"    upstream: {'; '.join(record.upstream) or 'nothing is known'}\n")
 
 
 def print_others(judge: Judge, verdict: str) -> None:
-    """Their subjects, for each reason"""
+    """For each reason their subjects, or how many the user has left out"""
     by_reason: dict[str, list[str]] = {}
     for record in judge.records:
         if record.verdict == verdict:
             by_reason.setdefault(record.why, []).append(record.subject)
     for why, subjects in by_reason.items():
-        text = f"{verdict}, {why}: {'; '.join(subjects)}"
+        text = f"{verdict}, {why}: " + (f"{len(subjects)} bugs" if why == NOT_QUICK else "; ".join(subjects))
         print(textwrap.fill(text, 100, subsequent_indent="    ", break_on_hyphens=False))
 
 
@@ -181,7 +189,7 @@ def report(judge: Judge) -> int:
               for verdict in (SHOWN, NOT_SHOWN, NOT_TRIED, NOT_APPLICABLE)}
     for record in judge.records:
         if record.verdict == SHOWN:
-            print_bug(record)
+            print_bug(record, judge.base)
     print_others(judge, NOT_TRIED)
     print_others(judge, NOT_APPLICABLE)
     if judge.json:
@@ -194,6 +202,15 @@ def report(judge: Judge) -> int:
     if counts[SHOWN]:
         return 1
     return judge.trouble or (0 if counts[NOT_SHOWN] else 4)
+
+
+def base_of(image: str) -> str:
+    """The version stands in the image where its boot header says (x86 boot protocol)."""
+    with open(image, "rb") as file:
+        head = file.read(0x210)
+        file.seek(int.from_bytes(head[0x20E:0x210], "little") + 0x200)
+        version = re.match(rb"[0-9]+\.[0-9]+", file.read(20))
+    return f"v{version[0].decode()}" if version else ""
 
 
 def hosts_kernel() -> str:
@@ -241,7 +258,7 @@ def run_judge(places: Places, words: list[str]) -> int:
     judge.kernel = judge.kernel or hosts_kernel()
     check_readable(judge.kernel)
     # It refuses what is no kernel.
-    output_of(f"{places.root}/qemu-scripts/initramfs", judge.kernel)
+    judge.base = base_of(output_of(f"{places.root}/qemu-scripts/initramfs", judge.kernel).split("\n")[0])
     judge.folder = make_run_folder(places.out, "judge")
     judge.run_all()
     return report(judge)

@@ -52,13 +52,13 @@ class Record:
         """Its cases may take the guest down, or only warnings of the kernel tell of the bug."""
         return self.before not in ("", "fails")
 
-    @property
-    def fix(self) -> str:
-        """The newest base's patch, or why there is none"""
-        for files in self.patches.values():
-            if files:
-                return ", ".join(files)
-        return "none: " + next(iter(self.answers.values())).removeprefix("not fixed: ")
+    def fix(self, base: str) -> str:
+        """The patches for the base, or the newest one's, and why this has none"""
+        if files := self.patches.get(base, []):
+            return ", ".join(files)
+        reasons = [f"{base} is {self.answers[base]}"] if base in self.answers else []
+        newest = next((files for files in self.patches.values() if files), ["no base has a patch"])
+        return "; ".join([*reasons, ", ".join(newest)])
 
     def conclude(self, verdict: str, why: str = "") -> None:
         self.verdict, self.why = verdict, why

@@ -645,6 +645,20 @@ no_root_is_needed() {
 	grep ACTIVE "$work/stdout"
 }
 
+# On a kernel with the series: one bug that it has fixed, and one that 6.1 has not.
+judge_names_the_bug_that_the_kernel_has() {
+	local got=0 status=0 bug="Fix UC QP that drops every message after a loss"
+	[[ ${BASE:-v6.1} != v6.1 ]] || status=1
+	RXE_OUT=$work "$root/qemu-scripts/rxe-vm" judge --kernel "$root/build/${BASE:-v6.1}$variant/bzImage" --json "$work/json" \
+		"$bug" 'Fix panic on a packet*' >"$work/said" || got=$?
+	cat "$work/said"
+	((got == status)) || fail "status $got, not $status"
+	[[ $(jq -r '[.records[].verdict] | join(",")' "$work/json") == "not shown,$( ((status)) && echo shown || echo not shown)" ]] ||
+		fail "$(<"$work/json")"
+	((!status)) || grep -q "^a peer: $bug$" "$work/said" || fail "the bug is not named"
+	((!status)) || grep -q "^    fix: v6.1 is not fixed: .*; kernel/v7.3/.*UC-QP-that-drops.*\.patch$" "$work/said" || fail "nor its patch"
+}
+
 cases=(
 	exit_status_is_passed_through
 	skip_is_told_from_failure
@@ -675,6 +689,7 @@ cases=(
 	what_the_kernel_lacks_is_named
 	another_machine_is_named_at_once
 	no_root_is_needed
+	judge_names_the_bug_that_the_kernel_has
 )
 long_cases=(
 	what_the_host_lacks_is_named
