@@ -17,7 +17,7 @@ from vm import records, suites
 from vm.command_line import writable
 from vm.messages import has_terminal, note, refuse, show
 from vm.parts import check_machine, check_readable
-from vm.places import Places, make_run_folder, output_of
+from vm.places import Places, make_run_folder, output_of, to_build
 from vm.records import NOT_APPLICABLE, NOT_SHOWN, NOT_TRIED, SHOWN, Record
 from vm.suites import Outcome, Result
 
@@ -255,6 +255,9 @@ def run_judge(places: Places, words: list[str]) -> int:
             print(f"{record.reach}: {record.subject}: {f'not tried, {record.why}' if record.why else record.cases}")
         return 0
     check_machine(places)
+    program = f"{places.root}/build/selftests/rxe_conformance"
+    if not os.path.exists(program):
+        refuse(f"there is no {program}: {to_build('selftests')}")
     judge.kernel = judge.kernel or hosts_kernel()
     check_readable(judge.kernel)
     # It refuses what is no kernel.

@@ -93,7 +93,8 @@ def command(places: Places, words: list[str], kernel: str) -> list[str]:
 def refusal(places: Places, words: list[str]) -> str:
     """Why the suite runs on no kernel but the lab's own, or nothing"""
     done = subprocess.run([*command(places, words, "any"), "--list"], capture_output=True, text=True)
-    return last_words(done.stderr) if done.returncode else ""
+    said = last_words(done.stderr) if done.returncode else ""
+    return said if said.startswith("--kernel: ") else ""
 
 
 def run(places: Places, words: list[str], patterns: list[str], kernel: str, folder: str) -> Outcome:

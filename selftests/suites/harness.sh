@@ -100,7 +100,8 @@ splats_are_found() {
 # Suites that print what they are told, and a kernel that is not booted.
 stub_judge() {
 	local word
-	mkdir -p "$work/lab/scripts" "$work/lab/selftests/suites"
+	mkdir -p "$work/lab/scripts" "$work/lab/selftests/suites" "$work/lab/build/selftests"
+	touch "$work/lab/build/selftests/rxe_conformance" "$work/lab/Makefile"
 	cp -r "$root/qemu-scripts" "$work/lab"
 	{ head -c 514 /dev/zero; printf 'HdrS\0\0\0\0\0\0\0\0\0\0stub\0'; } >"$work/lab/image"
 	record() {
@@ -185,6 +186,8 @@ judge_tells_what_shows_from_what_does_not() {
 	judge 2 --json /no/such/file && says "error: --json /no/such/file: No such file"
 	judge 2 --kernel /no/such && says "error: --kernel /no/such: no such file"
 	judge 2 --kernel /etc && says "error: --kernel /etc: neither a kernel tree"
+	rm "$work/lab/build/selftests/rxe_conformance"
+	judge 2 && says 'rxe_conformance: run `make selftests`'
 	judge 0 --list
 	[[ $(wc -l <"$work/stdout") == 10 ]] || fail "not all"
 }
