@@ -8,7 +8,7 @@
 #   OUT     where objects and what is known of the base are kept
 . scripts/lib.sh
 use_ccache
-[[ -v OUT ]] || die "${0##*/} is a rule of \`make check\`, which starts it: run \`make check-fast CHECKED=kernel/v6.1\`"
+[[ -v OUT || ${0##*/} == run ]] || die "${0##*/} is a rule of \`make check\`, which starts it: run \`make check-fast CHECKED=kernel/v6.1\`"
 
 tree() { git -C "$TREE" "$@"; }
 
