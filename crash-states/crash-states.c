@@ -18,9 +18,10 @@
  *	explain.c	why a state fails
  *	oracle.c	a program's own recovery as the judge
  *	promise.c	what printed lines promise, without a checker
- *	draw.c		a picture of it
+ *	draw.c		a picture of it, and the line of the program
  *	json.c		the result for other programs
- *	output.c	for CI, and as a page
+ *	output.c	for people, and for CI
+ *	page.c		as a page
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +114,8 @@ static const char usage[] =
 "                 elsewhere; RUN is a folder for what is found\n"
 "  --json FILE    write the result into FILE, too\n"
 "  --ktap         print KTAP\n"
-"  --html FILE    write a page with what is printed, and a picture of each finding\n"
+"  --html FILE    write a page, too, that loads nothing: the verdict, each finding with the line of\n"
+"                 your program and the packets, what was tried\n"
 "  --strict       end with 2 if the target's memory held at the end what the requests\n"
 "                 do not explain, such as stores of its own CPU\n"
 "  --replay ID    make this state again, in RUN/crash-states/ID; run CHECKER on it\n"
@@ -1086,6 +1088,7 @@ static void check_states(struct run *run, const struct options *o, struct checke
 	checker_wait(checker, note_result, results);
 	end_progress();
 	enough = end_where_it_is_enough(results);
+	output_section("What was tried, and what was not");
 	printf("%zu states of %zu cuts: %zu fail\n", results->checked, coverage->cuts, results->failed);
 	if (results->crashed || results->slow)
 		note("%zu times the checker crashed, %zu times it ran longer than %u s",
@@ -1093,6 +1096,7 @@ static void check_states(struct run *run, const struct options *o, struct checke
 	if (enough)
 		note("these are enough: no more states were checked");
 	coverage_print(coverage, stdout);
+	output_section(NULL);
 	free(cuts.v);
 }
 
@@ -1129,8 +1133,23 @@ static void make_folder(const char *path)
 		fail_errno("%s", path);
 }
 
+/* The line of the initiator that has posted it, if that was recorded; otherwise NULL. */
+static const char *posted_by(const struct run *run, const struct request *request)
+{
+	if (!request || is_cpu(request))
+		return NULL;
+	request = &run->history.requests.v[request->message];
+	return source_line(run->folder, request->packet->qpn, request->packet->psn);
+}
+
+static void print_posted(const char *posted, FILE *file)
+{
+	if (posted)
+		fprintf(file, "  Posted by: %s\n", posted);
+}
+
 static void keep(const struct run *run, struct checker *checker, const struct explanation *e,
-		 const char *said)
+		 const char *said, const char *posted)
 {
 	char *folder = kept_folder(run, &e->state);
 	FILE *file;
@@ -1151,36 +1170,51 @@ static void keep(const struct run *run, struct checker *checker, const struct ex
 	close_file(file, folder);
 	file = create(folder, "why");
 	explanation_print(e, &run->model, file);
+	print_posted(posted, file);
 	fprintf(file, "  The checker: %s\n", said);
 	close_file(file, folder);
 	free(folder);
 }
 
-/* What was reported, and is to be drawn. */
-struct reported {
-	unsigned int frame;
-	char *folder;
-};
+/* Text of its own that a function prints. */
+typedef void print_function(const struct explanation *e, const struct model *model, FILE *file);
+static char *text_of(print_function *print, const struct explanation *e, const struct model *model)
+{
+	char *text;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+
+	print(e, model, file);
+	fclose(file);
+	return text;
+}
 
 /* @alike of the @failed states that fail, by what the checker says. */
-static struct reported report(struct run *run, struct checker *checker, const struct explanation *e, size_t alike,
-			      size_t failed)
+static struct finding report(struct run *run, const struct options *o, struct checker *checker, const struct explanation *e,
+			     size_t alike, size_t failed)
 {
-	char *folder = kept_folder(run, &e->state);
-	const char *said, *moment;
+	struct finding f = {
+		.folder = kept_folder(run, &e->state), .why = xasprintf("%s", e->why), .posted = posted_by(run, e->cause.lost),
+		.judge = "The checker", .frame = capture_frame(&run->capture, e->state.moment),
+	};
+	const char *moment = moment_text(&run->capture, e->state.moment), *said;
 
 	checker_look(checker, &run->model, &e->state, &said);
-	keep(run, checker, e, said);
-	moment = moment_text(&run->capture, e->state.moment);
-	printf("\nState %s.%08x: the power fails after frame %s (#%u in the ladder)\n", moment, (unsigned int)(e->state.hash >> 32), moment,
-	       capture_ladder(&run->capture, e->state.moment));
-	explanation_print(e, &run->model, stdout);
-	printf("  The checker: %s\n", said);
-	printf("  Alike: %zu of the %zu states that fail; the checker says the same of them, but for numbers\n", alike, failed);
-	printf("  Kept: %s\n", folder);
-	json_finding(&run->model, e, alike, said, folder);
-	output_finding(e->why, folder);
-	return (struct reported){ capture_frame(&run->capture, e->state.moment), folder };
+	f.said = xasprintf("%s", said);
+	keep(run, checker, e, said, f.posted);
+	f.id = xasprintf("state %s", strrchr(f.folder, '/') + 1);
+	f.title = xasprintf("the power fails after frame %s (#%u in the ladder)", moment, capture_ladder(&run->capture, e->state.moment));
+	f.alike = xasprintf("%zu of the %zu states that fail; the checker says the same of them, but for numbers", alike, failed);
+	f.words = text_of(explanation_words, e, &run->model);
+	f.lost = text_of(explanation_frames, e, &run->model);
+	/* The ladder of a group's run has no cut that is one of all its targets. */
+	f.recorded = run->targets > 1 ? NULL : o->capture ? o->capture : run->folder;
+	printf("\nS%s: %s\n%s  Why: %s\n", f.id + 1, f.title, f.words, f.why);
+	print_posted(f.posted, stdout);
+	printf("  The checker: %s\n  Alike: %s\n  Kept: %s\n", f.said, f.alike, f.folder);
+	json_finding(&run->model, e, alike, said, f.folder, f.posted);
+	output_finding(&f);
+	return f;
 }
 
 static size_t count_alike(const struct results *results, uint64_t kind)
@@ -1234,7 +1268,7 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 			     const word_list *unexplained)
 {
 	unsigned int explained = 0, missing = 0;
-	struct reported reported[EXPLAINED];
+	struct finding reported[EXPLAINED];
 	uint64_t kinds[EXPLAINED];
 	bool steady = !results->failed;
 	struct explanation e;
@@ -1251,7 +1285,7 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 			     run->history.pulled, said);
 		} else if (add_kind(kinds, explained, kind_of_cause(&e.cause))) {
 			steady |= e.cause.kind != CULPRIT_CHECKER;
-			reported[explained++] = report(run, checker, &e, count_alike(results, results->failures.v[i].kind),
+			reported[explained++] = report(run, o, checker, &e, count_alike(results, results->failures.v[i].kind),
 						       results->failed);
 		}
 		explanation_free(&e);
@@ -1260,9 +1294,9 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 		fail_to_judge(unexplained, "Each state that fails is consistent with what they held at the end, and not without it", said);
 	if (missing)
 		note("%u states fail only without the words that no request explains: they are not shown", missing);
-	/* The ladder of a group's run has no cut that is one of all its targets. */
-	for (unsigned int i = 0; i < explained && run->targets == 1; i++)
-		draw(reported[i].folder, reported[i].frame, o->capture ? o->capture : run->folder);
+	for (unsigned int i = 0; i < explained; i++)
+		if (reported[i].recorded)
+			draw(reported[i].folder, reported[i].frame, reported[i].recorded);
 	if (!steady && explained)
 		fail("the checker refuses states, and then accepts the same states: it must not depend on time, on chance, or on what an earlier call has left");
 }
@@ -1421,27 +1455,60 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
  * Without a checker
  */
 
+/* The frames of its message, for the ladder. */
+static char *frames_of(const struct history *history, const struct request *request)
+{
+	const char *comma = "";
+	char *text;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+
+	for (size_t i = request->message; !is_cpu(request) && i < history->requests.n; i++)
+		if (history->requests.v[i].message == request->message) {
+			fprintf(file, "%s%u", comma, history->requests.v[i].packet->frame);
+			comma = ",";
+		}
+	fclose(file);
+	return text;
+}
+
+static void report_promise(const struct run *run, const struct options *o, const struct broken_promise *b)
+{
+	const struct request *lost = b->cause.lost;
+	struct finding f = {
+		.id = xasprintf("line at frame %u", b->line->frame), .frame = b->line->frame,
+		.title = xasprintf("the line \"%.*s\" was printed", (int)b->line->length, b->line->text),
+		.why = b->why, .posted = posted_by(run, lost), .judge = "Promised",
+		.said = xasprintf("%.*s", (int)b->line->length, b->line->text),
+		.words = lost ? xasprintf("  old     %s: not durable when the line had been printed\n", request_text(lost)) : "",
+		.lost = lost ? frames_of(&run->history, lost) : "",
+		.recorded = run->targets > 1 ? NULL : o->capture ? o->capture : run->folder,
+	};
+
+	printf("\nFrame %u: %s\n  Why: %s\n", f.frame, f.title, f.why);
+	print_posted(f.posted, stdout);
+	json_promise(b->line, culprit_name(b->cause.kind), b->why, f.posted);
+	output_finding(&f);
+}
+
 /* Reports the first broken promise of each cause; returns the exit status. */
-static int judge_promises(struct run *run, const char *pattern)
+static int judge_promises(struct run *run, const struct options *o)
 {
 	broken_promises broken = { };
 	uint64_t kinds[EXPLAINED];
 	unsigned int shown = 0;
 
-	promises_check(&run->model, pattern, &broken);
+	promises_check(&run->model, o->promise, &broken);
+	output_section("What was promised");
 	printf("%zu lines match --promise: %zu came while what their initiator had stored before was not durable\n",
 	       promises_checked(), broken.n);
+	output_section(NULL);
 	json_promises(promises_checked(), broken.n);
-	for (size_t i = 0; i < broken.n && shown < EXPLAINED; i++) {
-		const struct broken_promise *b = &broken.v[i];
-		if (!add_kind(kinds, shown, kind_of_cause(&b->cause)))
-			continue;
-		shown++;
-		printf("\nFrame %u: the line \"%.*s\" was printed\n  Why: %s\n", b->line->frame, (int)b->line->length, b->line->text,
-		       b->why);
-		json_promise(b->line, culprit_name(b->cause.kind), b->why);
-		output_finding(b->why, xasprintf("%s/frame %u", run->folder, b->line->frame));
-	}
+	for (size_t i = 0; i < broken.n && shown < EXPLAINED; i++)
+		if (add_kind(kinds, shown, kind_of_cause(&broken.v[i].cause))) {
+			shown++;
+			report_promise(run, o, &broken.v[i]);
+		}
 	return broken.n ? 1 : 0;
 }
 
@@ -1458,12 +1525,14 @@ static int judge_alone(struct run *run)
 	size_t shown = 0;
 
 	if (!makes_durable(run)) {
+		output_section("What this means");
 		printf("\nNothing is durable: requests stored %" PRIu64 " times to persistent memory, and no persistent FLUSH was answered.\nAll that the program counts on may be lost.  What is to be durable must be covered by a persistent FLUSH, for which the program waits.\n",
 		       run->history.stores);
 		return 1;
 	}
 	for (size_t i = 0; i < capture->told.n && shown < LINES_SHOWN; i++)
 		shown += promise_print_open(&run->model, &capture->told.v[i], stdout);
+	output_section("What to do next");
 	printf("\nNothing says what the program counts on.  Say it:\n"
 	       "  --promise 'durable'            each printed line that matches promises all that was stored before\n"
 	       "  --oracle './my-target dump'    what your recovery prints of a state must be what it prints of a memory with nothing lost\n"
@@ -1481,6 +1550,7 @@ static bool hangs_on_schedule(const struct run *run, const char *pattern)
 
 	if (schedule.gap < LONG_AFTER || schedule.hold > schedule.gap)
 		return false;
+	output_section("What this run does not show");
 	printf("\nEach line came %.0f ms or more after the answer to a FLUSH, and the answers took %.0f ms: the run does not show that the program waits for them.\nRun it again with late answers: rxe-vm pair --server-delay %.0fms ...\n",
 	       schedule.gap * 1000, schedule.hold * 1000, schedule.gap * 2000);
 	return true;
@@ -1511,7 +1581,8 @@ int main(int argc, char **argv)
 	on_failure = end_with_error;
 	fail_without_room();
 	if (!o.lose && !o.replay)
-		output_begin(o.ktap, o.html);
+		output_begin(o.run, o.ktap, o.html);
+	output_section("What was recorded");
 	if (o.json)
 		json_begin(o.json);
 	if (o.replay)
@@ -1527,7 +1598,7 @@ int main(int argc, char **argv)
 	unexplained = check_end(&run, o.strict);
 	history_needs_stores(&run.history);
 	if (o.promise)
-		status = judge_promises(&run, o.promise);
+		status = judge_promises(&run, &o);
 	if (o.checker.argv)
 		status = worst(status, judge(&run, &o, &unexplained, &coverage));
 	if (!o.promise && !o.checker.argv)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +44,11 @@ static bool run(char *const *argv, int out, int errors)
 	return !errno && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
+static char *tool(const char *name)
+{
+	return xasprintf("%s/%s", tools_folder(), name);
+}
+
 static void copy(FILE *from, FILE *to)
 {
 	int c;
@@ -52,29 +59,50 @@ static void copy(FILE *from, FILE *to)
 }
 
 struct drawing {
-	char *ladder, *frame, *lost, *recorded;
+	char *ladder, *frame, *lost;
+	const char *recorded;
 	FILE *errors;
 };
 
-/* With the option @form, and its @value unless NULL, into @file */
-static bool draw_into(const struct drawing *d, const char *form, const char *value, FILE *file)
+/* @lost is a file. */
+static struct drawing begin(unsigned int frame, char *lost, const char *recorded)
+{
+	struct drawing d = { tool("ladder"), xasprintf("%u", frame), lost, recorded, tmpfile() };
+
+	if (!d.errors)
+		fail_errno("tmpfile");
+	return d;
+}
+
+static void end(const struct drawing *d)
+{
+	fclose(d->errors);
+	free(d->ladder);
+	free(d->frame);
+	free(d->lost);
+}
+
+/* As a picture, or as text, into @file; only the end, if so many packets are @enough. */
+static bool draw_into(const struct drawing *d, bool picture, const char *enough, FILE *file)
 {
 	char *argv[10] = { d->ladder, "--cut", d->frame, "--lost-file", d->lost };
 	size_t n = 5;
 
-	if (form)
-		argv[n++] = (char *)form;
-	if (value)
-		argv[n++] = (char *)value;
-	argv[n] = d->recorded;
+	if (picture)
+		argv[n++] = "--svg";
+	if (enough) {
+		argv[n++] = "--tail";
+		argv[n++] = (char *)enough;
+	}
+	argv[n] = (char *)d->recorded;
 	return file && run(argv, fileno(file), fileno(d->errors));
 }
 
-static bool draw_file(const struct drawing *d, const char *form, const char *folder, const char *name)
+static bool draw_file(const struct drawing *d, bool picture, const char *folder, const char *name)
 {
 	char *path = xasprintf("%s/%s", folder, name);
 	FILE *file = fopen(path, "we");
-	bool drawn = draw_into(d, form, NULL, file);
+	bool drawn = draw_into(d, picture, NULL, file);
 
 	if (file)
 		fclose(file);
@@ -82,15 +110,15 @@ static bool draw_file(const struct drawing *d, const char *form, const char *fol
 	return drawn;
 }
 
-static bool print_end(const struct drawing *d)
+static bool draw_end(const struct drawing *d, bool picture, FILE *to)
 {
 	FILE *file = tmpfile();
-	bool drawn = draw_into(d, "--tail", "12", file);
+	bool drawn = draw_into(d, picture, "12", file);
 
-	if (file) {
-		copy(file, stdout);
+	if (drawn)
+		copy(file, to);
+	if (file)
 		fclose(file);
-	}
 	return drawn;
 }
 
@@ -100,23 +128,70 @@ void draw(const char *folder, unsigned int frame, const char *recorded)
 
 	if (!tools_folder())
 		return;
-	d.errors = tmpfile();
-	if (!d.errors)
-		fail_errno("tmpfile");
-	d.ladder = xasprintf("%s/ladder", tools_folder());
-	d.frame = xasprintf("%u", frame);
-	d.lost = xasprintf("%s/lost", folder);
-	d.recorded = xasprintf("%s", recorded);
+	d = begin(frame, xasprintf("%s/lost", folder), recorded);
 	printf("\n%s/ladder.txt, ladder.svg:\n", folder);
-	fflush(stdout);
-	if (!draw_file(&d, NULL, folder, "ladder.txt") || !draw_file(&d, "--svg", folder, "ladder.svg") || !print_end(&d)) {
-		fflush(stdout);
+	if (!draw_file(&d, false, folder, "ladder.txt") || !draw_file(&d, true, folder, "ladder.svg") ||
+	    !draw_end(&d, false, stdout)) {
 		copy(d.errors, stderr);
 		fputs("crash-states: this state cannot be drawn; its other files are complete\n", stderr);
 	}
-	fclose(d.errors);
-	free(d.ladder);
-	free(d.frame);
-	free(d.lost);
-	free(d.recorded);
+	end(&d);
+}
+
+bool draw_picture(unsigned int frame, const char *lost, const char *recorded, FILE *to)
+{
+	FILE *frames = tmpfile();
+	struct drawing d;
+	bool drawn;
+
+	if (!tools_folder() || !frames)
+		return false;
+	fprintf(frames, "%s\n", lost);
+	fflush(frames);
+	d = begin(frame, xasprintf("/proc/%d/fd/%d", getpid(), fileno(frames)), recorded);
+	drawn = draw_end(&d, true, to);
+	end(&d);
+	fclose(frames);
+	return drawn;
+}
+
+/* What `source-lines` prints of the run.  It keeps it there, if it can; then no tool is needed.  NULL: nothing is known. */
+static FILE *source_lines(const char *folder)
+{
+	char *program, *argv[] = { NULL, (char *)folder, NULL };
+	FILE *lines = fopen(xasprintf("%s/client.lines", folder), "re"), *nothing;
+
+	if (lines || !tools_folder() || access(xasprintf("%s/client.posted", folder), R_OK))
+		return lines;
+	program = argv[0] = tool("source-lines");
+	lines = tmpfile();
+	nothing = fopen("/dev/null", "we");
+	if (lines && nothing)
+		run(argv, fileno(lines), fileno(nothing));	/* addr2line may be missing */
+	if (nothing)
+		fclose(nothing);
+	if (lines)
+		rewind(lines);
+	free(program);
+	return lines;
+}
+
+const char *source_line(const char *folder, uint32_t qpn, uint32_t psn)
+{
+	FILE *lines = source_lines(folder);
+	const char *found = NULL;
+	char *line = NULL;
+	size_t room = 0;
+
+	while (lines && !found && getline(&line, &room, lines) >= 0) {
+		uint32_t q, p;
+		int at = 0;
+
+		if (sscanf(line, "%" SCNx32 " %" SCNu32 " %n", &q, &p, &at) == 2 && at && q == qpn && p == psn)
+			found = xasprintf("%.*s", (int)strcspn(line + at, "\n"), line + at);
+	}
+	free(line);
+	if (lines)
+		fclose(lines);
+	return found;
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Draws what the power took, by the program `ladder`. */
+/* What other tools know of a run: `ladder` draws what the power took, `source-lines` names lines of the program. */
 #ifndef DRAW_H
 #define DRAW_H
 
-/* The folder of `ladder`, which qemu-scripts/crash-states names; or NULL: nothing is drawn. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The folder of the tools, which qemu-scripts/crash-states names; or NULL: nothing is drawn. */
 const char *tools_folder(void);
 
 /*
@@ -11,5 +15,11 @@ const char *tools_folder(void);
  * is a run, or a capture.  What cannot be drawn is no error: the other files are complete.
  */
 void draw(const char *folder, unsigned int frame, const char *recorded);
+
+/* The end of that as a picture, in which the frames @lost are; false if it cannot be drawn. */
+bool draw_picture(unsigned int frame, const char *lost, const char *recorded, FILE *to);
+
+/* "my-log.c:156 append()", the line that has posted the request to the target's QP in the run @folder; NULL: not known. */
+const char *source_line(const char *folder, uint32_t qpn, uint32_t psn);
 
 #endif /* DRAW_H */

@@ -305,7 +305,7 @@ static void print_word(const struct model *model, FILE *file, const char *what, 
 	fputc('\n', file);
 }
 
-void explanation_print(const struct explanation *e, const struct model *model, FILE *file)
+void explanation_words(const struct explanation *e, const struct model *model, FILE *file)
 {
 	const size_t enough = 8;
 
@@ -318,6 +318,11 @@ void explanation_print(const struct explanation *e, const struct model *model, F
 		print_word(model, file, "there  ", e->needed.v[i].word, e->needed.v[i].position);
 	if (e->needed.n > enough)
 		fprintf(file, "  there   and %zu words more\n", e->needed.n - enough);
+}
+
+void explanation_print(const struct explanation *e, const struct model *model, FILE *file)
+{
+	explanation_words(e, model, file);
 	if (e->cut_short)
 		fprintf(file, "  A smaller state may fail, too: the search for it ended after %u runs of the checker.\n",
 			RUNS);

@@ -23,7 +23,8 @@ struct explanation {
 void explain(struct explanation *explanation, struct model *model, struct checker *checker,
 	     const struct state *state);
 
-/* Words that are old and words that count, one per line. */
+/* Words that are old and words that count, one per line; and with the reason. */
+void explanation_words(const struct explanation *explanation, const struct model *model, FILE *file);
 void explanation_print(const struct explanation *explanation, const struct model *model, FILE *file);
 
 /* The frames of the requests whose values are lost, "4,7-9", for the ladder. */

@@ -131,7 +131,7 @@ static void put_frames(const struct explanation *e, const struct model *model)
 }
 
 void json_finding(const struct model *model, const struct explanation *e, size_t alike, const char *said,
-		  const char *folder)
+		  const char *folder, const char *posted)
 {
 	if (!file)
 		return;
@@ -143,6 +143,8 @@ void json_finding(const struct model *model, const struct explanation *e, size_t
 	put_member("why", e->why);
 	put_member("checker", said);
 	put_member("folder", folder);
+	if (posted)
+		put_member("posted_by", posted);
 	put_frames(e, model);
 	put_words(model, &e->state);
 	fputs("}", file);
@@ -158,7 +160,7 @@ void json_promises(size_t lines, size_t broken)
 	is_first = true;
 }
 
-void json_promise(const struct told *line, const char *kind, const char *why)
+void json_promise(const struct told *line, const char *kind, const char *why, const char *posted)
 {
 	char *text;
 
@@ -169,6 +171,8 @@ void json_promise(const struct told *line, const char *kind, const char *why)
 	put_member("line", text);
 	put_member("kind", kind);
 	put_member("why", why);
+	if (posted)
+		put_member("posted_by", posted);
 	fputs("}", file);
 	is_first = false;
 	free(text);

@@ -30,12 +30,12 @@ void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void json_states(size_t checked, size_t failed, size_t crashed, size_t slow, uint64_t seed, const struct coverage *coverage);
 
 void json_finding(const struct model *model, const struct explanation *e, size_t alike, const char *said,
-		  const char *folder);
+		  const char *folder, const char *posted);
 
 /* How many lines promise something, and are broken.  json_promise() may follow. */
 void json_promises(size_t lines, size_t broken);
 
-void json_promise(const struct told *line, const char *kind, const char *why);
+void json_promise(const struct told *line, const char *kind, const char *why, const char *posted);
 
 /* The program ends by an error. */
 void json_error(const char *error);

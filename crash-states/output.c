@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,13 +7,11 @@
 
 #include "output.h"
 
-struct finding {
-	char *why, *folder;
-};
-
 static bool is_ktap;
 static FILE *page;			/* or NULL: it is not wanted */
 static LIST(struct finding) findings;
+static LIST(struct section) sections;	/* `length` is the place in what was printed, until the end */
+static const char *run_folder;
 
 /* The standard output as it was, or NULL before output_begin() and after the end. */
 static FILE *screen;
@@ -34,8 +33,9 @@ static ssize_t diagnose(void *to, const char *text, size_t n)
 	return n;
 }
 
-void output_begin(bool ktap, const char *html)
+void output_begin(const char *run, bool ktap, const char *html)
 {
+	run_folder = run;
 	is_ktap = ktap;
 	page = html ? fopen(html, "w") : NULL;
 	if (html && !page)
@@ -53,23 +53,33 @@ void output_begin(bool ktap, const char *html)
 	setvbuf(stderr, NULL, _IOLBF, 0);
 }
 
-/* What the exit status says, in words; in colour on a terminal (https://no-color.org). */
-static void print_verdict(int status, FILE *file)
-{
-	static const struct {
-		int status;
-		const char *colour, *words;
-	} verdicts[] = {
-		{ 0, "32", "CONSISTENT: nothing that was tried fails" },
-		{ 1, "31", "NOT CONSISTENT: a power failure may take what the program counts on" },
-		{ STATUS_NOT_JUDGED, "33", "NOT JUDGED: nothing fails, and not enough was tried" },
-	};
-	bool coloured = file == screen && isatty(fileno(file)) && !getenv("NO_COLOR");
-	unsigned int i = 0;
+/* What the exit status says, in words. */
+static const struct verdict {
+	int status;
+	const char *colour, *word, *sentence;
+} verdicts[] = {
+	{ 0, "32", "CONSISTENT", "nothing that was tried fails" },
+	{ 1, "31", "NOT CONSISTENT", "a power failure may take what the program counts on" },
+	{ STATUS_NOT_JUDGED, "33", "NOT JUDGED", "nothing fails, and not enough was tried" },
+	{ STATUS_ERROR, "31", "NO VERDICT", "this run cannot be judged" },
+};
 
-	while (verdicts[i].status != status)
-		i++;
-	fprintf(file, coloured ? "\033[1;%sm%s\033[0m\n" : "%.0s%s\n", verdicts[i].colour, verdicts[i].words);
+static const struct verdict *verdict_of(int status)
+{
+	const struct verdict *verdict = verdicts;
+
+	while (verdict->status != status)
+		verdict++;
+	return verdict;
+}
+
+/* In colour on a terminal (https://no-color.org). */
+static void print_verdict(const struct verdict *verdict, FILE *file)
+{
+	if (file == screen && isatty(fileno(file)) && !getenv("NO_COLOR"))
+		fprintf(file, "\033[1;%sm%s: %s\033[0m\n", verdict->colour, verdict->word, verdict->sentence);
+	else
+		fprintf(file, "%s: %s\n", verdict->word, verdict->sentence);
 }
 
 /* Print what was held, between the verdict and the verdict; an error is none.  From now on, what is printed goes out at once. */
@@ -79,20 +89,27 @@ static void release(int status)
 
 	fflush(stdout);
 	if (status != STATUS_ERROR)
-		print_verdict(status, file);
+		print_verdict(verdict_of(status), file);
 	fwrite(said_text, 1, said_size, file);
 	if (status != STATUS_ERROR) {
 		fputc('\n', file);
-		print_verdict(status, file);
+		print_verdict(verdict_of(status), file);
 	}
 	fflush(file);
 	stdout = screen;
 	screen = NULL;
 }
 
-void output_finding(const char *why, const char *folder)
+void output_section(const char *heading)
 {
-	*list_add(&findings) = (struct finding){ xasprintf("%s", why), xasprintf("%s", folder) };
+	fflush(stdout);
+	if (page)
+		*list_add(&sections) = (struct section){ heading, NULL, said_size };
+}
+
+void output_finding(const struct finding *finding)
+{
+	*list_add(&findings) = *finding;
 }
 
 /* The first line of @text as a description of KTAP, where a "#" has a meaning. */
@@ -110,7 +127,7 @@ static void print_results(int status, const struct coverage *coverage)
 	for (size_t i = 0; i < findings.n; i++) {
 		const struct finding *finding = &findings.v[i];
 
-		printf("not ok %u state %s: ", ++n, strrchr(finding->folder, '/') + 1);
+		printf("not ok %u %s: ", ++n, finding->id);
 		describe(finding->why);
 	}
 	if (!n)
@@ -130,68 +147,31 @@ static void print_results(int status, const struct coverage *coverage)
  * The page
  */
 
-static void escape(const char *text, FILE *file)
+/* The first line of the section after that of the run sums it up; sections without a heading are findings. */
+static void write_page(int status, const char *error)
 {
-	for (; *text; text++)
-		switch (*text) {
-		case '&': fputs("&amp;", file); break;
-		case '<': fputs("&lt;", file); break;
-		case '>': fputs("&gt;", file); break;
-		default: fputc(*text, file);
-		}
-}
-
-/* Without the head that a picture has if it is a file of its own. */
-static void put_picture_of(const char *line, FILE *file)
-{
-	if (strncmp(line, "<?xml", 5) && strncmp(line, "<!DOCTYPE", 9))
-		fputs(line, file);
-}
-
-/* A file that was not made is left out. */
-static void put_file(const char *folder, const char *name, void (*put)(const char *line, FILE *file), FILE *file)
-{
-	char *path = xasprintf("%s/%s", folder, name), *line = NULL;
-	FILE *from = fopen(path, "r");
-	size_t room = 0;
-
-	while (from && getline(&line, &room, from) >= 0)
-		put(line, file);
-	if (from)
-		fclose(from);
-	free(line);
-	free(path);
-}
-
-static const char *verdict(int status, const struct coverage *coverage)
-{
-	switch (status) {
-	case 0: return coverage ? "All states are consistent" : "All promises are kept";
-	case 1: return coverage ? "Some states are not consistent" : "Not durable";
-	case STATUS_NOT_JUDGED: return "Not judged";
-	default: return "An error";
-	}
-}
-
-static void write_page(const char *title, const char *error)
-{
+	const struct verdict *verdict = verdict_of(status);
+	struct page p = { status, verdict->word, xasprintf("%c%s", toupper(verdict->sentence[0]), verdict->sentence + 1), error, run_folder,
+			  findings.n, 0, findings.v, sections.v };
 	FILE *file = page;
 
 	page = NULL;
-	fprintf(file, "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>crash-states: %s</title><h1>%s</h1><pre>\n",
-		title, title);
-	escape(said_text, file);
-	escape(error, file);
-	fputs("</pre>\n", file);
-	for (size_t i = 0; i < findings.n; i++) {
-		const char *folder = findings.v[i].folder;
+	for (size_t i = 0; i < sections.n; i++) {
+		struct section section = { sections.v[i].heading, said_text + sections.v[i].length, 0 };
+		const char *end = said_text + (i + 1 < sections.n ? sections.v[i + 1].length : said_size);
 
-		fprintf(file, "<h2>State %s</h2><pre>\n", strrchr(folder, '/') + 1);
-		put_file(folder, "why", escape, file);
-		fputs("</pre>\n", file);
-		put_file(folder, "ladder.svg", put_picture_of, file);
+		section.text += strspn(section.text, "\n");
+		if (i && !*p.summary && section.heading) {
+			size_t line = strcspn(section.text, "\n");
+
+			p.summary = xasprintf("%.*s", (int)line, section.text);
+			section.text += line + strspn(section.text + line, "\n");
+		}
+		section.length = section.text < end ? end - section.text : 0;
+		if (section.heading && section.length)
+			sections.v[p.sections++] = section;
 	}
-	fputs("</html>\n", file);
+	page_write(file, &p);
 	if (fclose(file))
 		fail_errno("--html");
 }
@@ -213,7 +193,7 @@ void output_error(const char *error)
 		describe(error);
 	}
 	if (page)
-		write_page(verdict(STATUS_ERROR, NULL), error);
+		write_page(STATUS_ERROR, error);
 }
 
 void output_end(int status, const struct coverage *coverage)
@@ -222,5 +202,5 @@ void output_end(int status, const struct coverage *coverage)
 	if (is_ktap)
 		print_results(status, coverage);
 	if (page)
-		write_page(verdict(status, coverage), "");
+		write_page(status, "");
 }

@@ -6,16 +6,20 @@
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
+#include "page.h"
 #include "sample.h"
 
 /*
  * From now on all that is printed is held.  With @ktap it is a diagnosis, and so are errors; @html is a page to write it to, too, or
  * NULL.
  */
-void output_begin(bool ktap, const char *html);
+void output_begin(const char *run, bool ktap, const char *html);
 
-/* A state that is reported; @folder has what is kept of it. */
-void output_finding(const char *why, const char *folder);
+/* The page has what is printed from now on under this heading; NULL: it does not, as output_finding() tells it. */
+void output_section(const char *heading);
+
+/* What it points to has to stay. */
+void output_finding(const struct finding *finding);
 
 /* What was printed so far goes out before an error does. */
 void output_held(void);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The result as a page that stands for itself: one file, which loads nothing. */
+#ifndef PAGE_H
+#define PAGE_H
+
+#include <stdio.h>
+
+/* A state that fails, or a line that came too early.  What is not known is NULL, but for the title, the reason and the words. */
+struct finding {
+	const char *id;			/* one word, or some */
+	const char *title, *why;
+	const char *posted;		/* the line of the program that has posted what is lost */
+	const char *judge, *said;	/* who refuses it, and with what words */
+	const char *words;		/* lines: what is lost, and what is there */
+	const char *alike, *folder;
+	unsigned int frame;		/* the power fails after it */
+	const char *lost, *recorded;	/* for draw_picture() */
+};
+
+/* Lines of the report. */
+struct section {
+	const char *heading, *text;
+	size_t length;
+};
+
+struct page {
+	int status;
+	const char *verdict, *sentence, *summary, *run;
+	size_t findings, sections;
+	const struct finding *finding;
+	const struct section *section;
+};
+
+void page_write(FILE *file, const struct page *page);
+
+#endif /* PAGE_H */
