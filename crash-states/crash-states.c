@@ -58,74 +58,6 @@
 #define ENOUGH		1000	/* failures */
 #define ENOUGH_SLOW	8	/* checkers that took too long */
 
-static const char usage[] =
-"Usage: crash-states [OPTION...] RUN [-- CHECKER [ARG...]]\n"
-"       crash-states --replay ID RUN [-- CHECKER [ARG...]]\n"
-"       crash-states --lose NVDIMM [--seed S] RUN\n"
-"       crash-states --version\n"
-"\n"
-"Tries what a power failure may leave in the target's persistent memory, at any\n"
-"time of a run of `rxe-vm pair ... --server-pmem SIZE`.  RUN is the folder of the\n"
-"run, such as build/out/latest; of a group, it stands for all targets at once, and\n"
-"a folder *.recording in it for one of them.  Runs CHECKER on many states, and\n"
-"explains those that CHECKER finds inconsistent.\n"
-"Without a CHECKER, judges what can be judged without one: --promise and --oracle say\n"
-"what your program promises.  Hints name what is suspicious.\n"
-"\n"
-"CHECKER has in its environment\n"
-"  IMAGE     a file with the content of the target's device; it may write to it\n"
-"  ANSWERED  a file with one line for each persistent FLUSH that was answered\n"
-"            before the cut: QP, PSN, offset in IMAGE, length; with --model adr-read\n"
-"            and eadr, for each READ of persistent memory, too\n"
-"  TOLD      a file with each line that the initiators had printed before the cut\n"
-"  CUT       the frame of RUN/server.pcap after which the power failed\n"
-"or, in a group, IMAGE1, ANSWERED1, IMAGE2, ... of each target; the frame is one of\n"
-"RUN/client1.pcap\n"
-"It ends with 0 if the state is consistent, with 1 if not.  If it is killed by a\n"
-"signal, runs too long, or ends with another status, the state fails, too.\n"
-"\n"
-"  --promise PATTERN  each line that an initiator printed, and that matches this extended regular\n"
-"                 expression, promises all that it had stored before: a line that came while\n"
-"                 some of that was not durable is found; no CHECKER is needed\n"
-"  --oracle COMMAND  in place of a CHECKER: your recovery, or a dump of what it finds in $IMAGE, a\n"
-"                 command for the shell.  What it prints of a state must be what it prints of\n"
-"                 the memory with nothing lost, at a moment between the last FLUSH before the\n"
-"                 last promise (--promise) and the cut\n"
-"  --serve        CHECKER stays.  It reads one line, the cut, from its stdin for each\n"
-"                 state, looks at $IMAGE anew, and prints the line \"0\" or \"1 WHY\"\n"
-"  --seconds S    end after S seconds (30), if not all states were tried by then\n"
-"  --states N     in place of that, so that it can be repeated: check N states beyond those\n"
-"                 that are always checked: at some cuts of each shape each request in flight,\n"
-"                 and each pair, and of each size of request each word, lost and left\n"
-"  --limit N      check no more than N states in all\n"
-"  --seed S       seed of the sample (1)\n"
-"  --cuts LIST    only at these cuts: frames of RUN/server.pcap, such as 12,40-60; or 12+3,\n"
-"                 after frame 12 and three more lines of RUN/server.cpu\n"
-"  --model MODEL  spec: what the specification promises (default)\n"
-"                 strict: the same, read as narrowly as it can be\n"
-"                 ordered: a target that executes the requests of a QP one by one\n"
-"                 adr-read: today's servers without DDIO: a READ flushes, too\n"
-"                 eadr: caches survive: what is visible is durable\n"
-"  --jobs N       number of checkers at a time (as many as there are CPUs)\n"
-"  --timeout S    time limit of a checker for a state, in seconds (60)\n"
-"  --checker-memory MIB  memory limit of a checker (all together half of what there is)\n"
-"  --capture FILE, --memory FILE, --start FILE, --end FILE  in place of RUN/server.pcap,\n"
-"                 server.memory, server.pmem0.start and server.pmem0: what was recorded\n"
-"                 elsewhere; RUN is a folder for what is found\n"
-"  --json FILE    write the result into FILE, too\n"
-"  --ktap         print KTAP\n"
-"  --html FILE    write a page, too, that loads nothing: the verdict, each finding with the line of\n"
-"                 your program and the packets, what was tried\n"
-"  --strict       end with 2 if the target's memory held at the end what the requests\n"
-"                 do not explain, such as stores of its own CPU\n"
-"  --replay ID    make this state again, in RUN/crash-states/ID; run CHECKER on it\n"
-"  --lose NVDIMM  write a random state of the last cut into the file NVDIMM, as a\n"
-"                 power failure at the end of the run may leave it\n"
-"\n"
-"Exit status: 0 all states are consistent, 1 some are not, 2 the run cannot be\n"
-"followed or judged, the checker cannot be used, or wrong usage, 4 not judged: no state failed, but\n"
-"--seconds or --limit left some out of those that are always checked, or the coverage is weak.\n";
-
 struct options {
 	size_t states, limit;
 	unsigned int seconds;		/* for all states; 0: no limit */
@@ -208,7 +140,6 @@ static void use_oracle(struct options *o)
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "states", required_argument, NULL, 'n' },
 		{ "seconds", required_argument, NULL, 'd' },
@@ -245,7 +176,6 @@ static void parse(struct options *o, int argc, char **argv)
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
 		switch (c) {
-		case 'h': fputs(usage, stdout); exit(0);
 		case 'V': print_version();
 		case 'n': o->states = number("states", optarg, UINT32_MAX); break;
 		case 'd':
