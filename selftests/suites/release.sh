@@ -189,6 +189,9 @@ manual_pages_and_completion_have_all_options() {
 	COMP_WORDS=(rxe-vm pa)
 	_rxe_mpe rxe-vm
 	[[ ${COMPREPLY[*]} == pair ]] || fail "rxe-vm pa: ${COMPREPLY[*]}"
+	COMP_WORDS=(rxe-vm pair --client2-l) COMP_CWORD=2
+	_rxe_mpe rxe-vm
+	[[ ${COMPREPLY[*]} == --client2-loss ]] || fail "rxe-vm pair --client2-l: ${COMPREPLY[*]}"
 	chmod -R u+w "$prefix"
 }
 
