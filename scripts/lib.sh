@@ -4,6 +4,12 @@
 
 . scripts/progress.sh
 
+# A script's head is its help.
+case ${1-} in
+-h | --help)
+	exec scripts/head-of "$(cd "$OLDPWD" && readlink -f "$0")" ;;
+esac
+
 say() { printf '%s\n' "$*"; }
 die() { printf 'rxe-mpe: error: %s\n' "$*" >&2; exit 1; }
 

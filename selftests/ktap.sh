@@ -107,6 +107,7 @@ run_suite() {
 	while (($#)); do
 		words=1
 		case $1 in
+		-h | --help) "$root/scripts/head-of" "$0"; "$root/scripts/head-of" "${BASH_SOURCE[0]}" | sed -n '/SUITE/,/^Without/p'; exit ;;
 		--smoke) smoke=1 ;;
 		--list) list=1 ;;
 		--do) do_one "${@:2}" ;;

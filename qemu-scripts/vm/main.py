@@ -115,7 +115,7 @@ def command(words: list[str]) -> int:
     if not words:
         usage(sys.stderr, 2)
     mode = words.pop(0)
-    if mode in ("-h", "--help", "help"):
+    if mode == "help" or {mode, *words[:1]} & {"-h", "--help"}:
         usage(sys.stdout, 0)
     places = find_places()
     if mode in MODES:

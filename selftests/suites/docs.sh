@@ -145,6 +145,23 @@ every_suite_is_described() {
 	done < <("$here/../run-tests" --list)
 }
 
+# In a copy of what people start, where nothing is built and nothing can be fetched.
+each_program_says_its_help_where_nothing_is_built() {
+	local program option
+	mkdir "$work/clone"
+	cp -r "$root"/{qemu-scripts,scripts,selftests} "$work/clone"
+	ln -s "$root"/{kernel,rdma-core-provider,userspace} "$work/clone"
+	cd "$work/clone"
+	for program in qemu-scripts/{rxe-vm,ladder,crash-states,source-lines} selftests/{run-tests,run-mutants,run-reproducers} \
+		scripts/{deps,fixes,nightly,place-selftests,release,series,stock-kernel,stock-qemu,submission}; do
+		for option in -h --help; do
+			"$program" "$option" >"$work/said" 2>&1 || fail "$program $option ends with $?: $(<"$work/said")"
+			grep -q "${program##*/}" "$work/said" || fail "$program $option does not say how to call it: $(<"$work/said")"
+		done
+	done
+	[[ ! -e build ]] || fail "something was made: $(find build)"
+}
+
 cases=(
 	documents_build_without_a_warning
 	documents_build_without_a_kernel_tree
@@ -152,6 +169,7 @@ cases=(
 	pages_for_the_kernel_lead_to_no_others
 	every_block_is_marked
 	every_suite_is_described
+	each_program_says_its_help_where_nothing_is_built
 	make_try_tells_the_right_log_from_the_wrong_one
 	picture_of_the_readme_is_what_make_try_finds
 )
