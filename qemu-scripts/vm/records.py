@@ -67,7 +67,7 @@ class Record:
 def read_records(places: Places) -> list[Record]:
     program = f"{places.root}/scripts/fixes"
     if not os.path.exists(program):
-        refuse("rxe-vm judge: this release is without the records of bugs, and the tests that show them: take the project's tree")
+        refuse("this release is without the records of bugs, and the tests that show them: take the project's tree")
     said = subprocess.run([program, "json"], cwd=places.root, stdout=subprocess.PIPE, check=True).stdout
     records = [Record(**record) for record in json.loads(said)]
     return sorted(records, key=lambda record: (record.rank, not record.is_dangerous))

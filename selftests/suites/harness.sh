@@ -190,6 +190,8 @@ judge_tells_what_shows_from_what_does_not() {
 	judge 2 && says 'rxe_conformance: run `make selftests`'
 	judge 0 --list
 	[[ $(wc -l <"$work/stdout") == 10 ]] || fail "not all"
+	rm "$work/lab/scripts/fixes"
+	judge 2 && says "error: this release is without the records of bugs"
 }
 
 wrong_usage_is_explained() {
