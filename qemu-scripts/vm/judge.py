@@ -130,6 +130,7 @@ def conclude(record: Record, outcome: Outcome, alone: bool) -> bool:
     results = [result for some in found for result in some]
     failed = [result for result in results if result.word == "not"]
     missing = not outcome.complete or not all(found)
+    trouble = outcome.trouble(record.before == "hangs")
     if failed:
         # A status other than those of rxe-vm's contract comes from a case that did not begin.
         began = [r for r in failed if not r.why.startswith("status ") or r.why in ("status 1", "status 3", "status 5")]
@@ -138,10 +139,10 @@ def conclude(record: Record, outcome: Outcome, alone: bool) -> bool:
         record.conclude(NOT_TRIED, outcome.skipped)
     elif missing and not alone:
         return False
-    elif missing and not outcome.is_down:
+    elif missing and not trouble:
         record.conclude(NOT_TRIED, outcome.lost or outcome.said or "the suite printed no result")
-    elif alone and outcome.is_down:
-        record.conclude(SHOWN, outcome.splat or outcome.lost)
+    elif alone and trouble:
+        record.conclude(SHOWN, trouble)
     elif all(result.word == "skip" for result in results):
         record.conclude(NOT_APPLICABLE, results[0].why)
     else:

@@ -41,10 +41,10 @@ class Outcome:
         pattern = pattern.partition("/")[2] or pattern
         return [result for result in self.results if fnmatchcase(result.name, pattern)]
 
-    @property
-    def is_down(self) -> bool:
-        """The kernel, not the host, has ended the guest, or made it silent."""
-        return bool(self.splat or re.search("did not end|Triple fault", self.lost))
+    def trouble(self, may_hang: bool) -> str:
+        """What the kernel has done to the guest, or nothing.  A guest that is late may be one of a busy host."""
+        ended = re.search("Triple fault" + "|a guest did not end" * may_hang, self.lost)
+        return self.splat or (self.lost if ended else "")
 
 
 def read_ktap(lines: list[str], outcome: Outcome) -> None:

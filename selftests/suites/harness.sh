@@ -115,7 +115,8 @@ stub_judge() {
 		for word in "before|a local user|hostile: wqes/before|fails" "skips|a peer|conformance: skips|fails" \
 			"warns|a peer|churn: warns|warns" "passes|any host|conformance --legacy-icrc: passes.*|crashes" \
 			"crashes|any host|conformance --legacy-icrc: crashes|crashes" "module|a peer|module: it|fails" \
-			"unseen|any host||" "fails|retries|conformance --flushes-refused: fails.*|fails" "begins|retries|begins: begins|crashes"; do
+			"unseen|any host||" "fails|retries|conformance --flushes-refused: fails.*|fails" "begins|retries|begins: begins|crashes" \
+			"late|a local user|hangs: late|crashes" "hangs|a local user|hangs: hangs|hangs"; do
 			IFS='|' read -ra word <<<"$word"
 			echo ",$(record "${word[0]}" "${word[1]}" "${word[2]-}" "${word[3]-}")"
 		done
@@ -150,9 +151,14 @@ stub_judge() {
 		mkdir "$RXE_OUT/guest" && echo 'splat: WARNING' >"$RXE_OUT/guest/verdict"
 		printf '1..1\nok 1 warns\n'
 	END
+	cat >"$work/lab/selftests/suites/hangs.sh" <<-'END'
+		#!/bin/sh
+		mkdir "$RXE_OUT/guest" && echo 'lost: a guest did not end within the deadline of 1 s' >"$RXE_OUT/guest/verdict"
+		echo 1..1; exit 3
+	END
 	printf '#!/bin/sh\necho "module.sh: error: --kernel: it loads a module" >&2; exit 2\n' >"$work/lab/selftests/suites/module.sh"
 	printf '#!/bin/sh\nprintf "1..1\\n# no such program\\nnot ok 1 begins # status 127\\n"; exit 1\n' >"$work/lab/selftests/suites/begins.sh"
-	sed -i '1a case $* in *--list) exit ;; esac' "$work"/lab/selftests/suites/{churn,begins}.sh
+	sed -i '1a case $* in *--list) exit ;; esac' "$work"/lab/selftests/suites/{churn,begins,hangs}.sh
 	chmod +x "$work"/lab/scripts/* "$work"/lab/selftests/suites/*
 }
 
@@ -169,19 +175,21 @@ judge_tells_what_shows_from_what_does_not() {
 	stub_judge
 	judge 1 --json "$work/json"
 	[[ $(sed -n 's/^\([a-z][a-z ]*\): \([a-z]*\)$/\1 \2/p' "$work/stdout" | paste -sd ,) == \
-		"any host crashes,a peer warns,a local user behind,an application fails" ]] || fail "not those bugs, in this order"
-	[[ $(tail -n 1 "$work/stdout") == "4 bugs, 2 not shown, 3 not tried, 1 not applicable" ]] || fail "not these counts"
+		"any host crashes,a peer warns,a local user hangs,a local user behind,an application fails" ]] || fail "not those bugs, in this order"
+	[[ $(tail -n 1 "$work/stdout") == "5 bugs, 2 not shown, 4 not tried, 1 not applicable" ]] || fail "not these counts"
 	grep -q '^    seen: crashes takes the guest down (' "$work/stdout" || fail "not seen"
 	grep -qx '    fix: kernel/v9/crashes.patch' "$work/stdout" || fail "no patch"
 	grep -qx 'not tried, the suite module refuses --kernel: it loads a module: module' "$work/stdout" || fail "no reason"
 	grep -qx 'not tried, no such program: begins' "$work/stdout" || fail "a case that did not begin"
+	grep -q '^not tried, a guest did not end .*: late$' "$work/stdout" || fail "a guest that a busy host made late"
 	grep -qx 'not applicable, there is none: skips' "$work/stdout" || fail "no reason of a skip"
-	jq -e '.counts.shown == 4 and (.records[] | select(.subject == "crashes").verdict) == "shown"' "$work/json" >/dev/null || fail "$(<"$work/json")"
+	jq -e '.counts.shown == 5 and (.records[] | select(.subject == "crashes").verdict) == "shown"' "$work/json" >/dev/null || fail "$(<"$work/json")"
 	judge 0 passes before
 	judge 4 unseen module
+	judge 3 late
 	judge 1 --quick
-	[[ $(tail -n 1 "$work/stdout") == "2 bugs, 1 not shown, 6 not tried, 1 not applicable" ]] || fail "not these counts"
-	grep -qx 'not tried, --quick is for .*: 4 bugs' "$work/stdout" || fail "what --quick leaves out is not counted"
+	[[ $(tail -n 1 "$work/stdout") == "2 bugs, 1 not shown, 8 not tried, 1 not applicable" ]] || fail "not these counts"
+	grep -qx 'not tried, --quick is for .*: 6 bugs' "$work/stdout" || fail "what --quick leaves out is not counted"
 	judge 2 frob && says "error: 'frob': no bug has this subject"
 	judge 2 --json /no/such/file && says "error: --json /no/such/file: No such file"
 	judge 2 --kernel /no/such && says "error: --kernel /no/such: no such file"
@@ -189,7 +197,7 @@ judge_tells_what_shows_from_what_does_not() {
 	rm "$work/lab/build/selftests/rxe_conformance"
 	judge 2 && says 'rxe_conformance: run `make selftests`'
 	judge 0 --list
-	[[ $(wc -l <"$work/stdout") == 10 ]] || fail "not all"
+	[[ $(wc -l <"$work/stdout") == 12 ]] || fail "not all"
 	rm "$work/lab/scripts/fixes"
 	judge 2 && says "error: this release is without the records of bugs"
 }
