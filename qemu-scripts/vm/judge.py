@@ -151,19 +151,23 @@ def conclude(record: Record, outcome: Outcome, alone: bool) -> bool:
 
 
 def leave_out(judge: Judge, quick: bool) -> None:
-    """What is not tried on any kernel"""
+    """What is known, or not tried, before a case has run"""
     refusals: dict[str, str] = {}
     for record in judge.records:
-        if not record.cases:
+        answer, _, reason = record.answers.get(judge.base, "").partition(": ")
+        name = record.words[0] if record.cases else ""
+        if name and name not in refusals:
+            refusals[name] = suites.refusal(judge.places, record.words)
+        if answer == "not there":
+            record.conclude(NOT_APPLICABLE, reason.rstrip("."))
+        elif not record.cases:
             record.conclude(NOT_TRIED, "no case shows it")
+        elif answer == "fixed, not shown":
+            record.conclude(NOT_TRIED, reason.rstrip("."))
         elif quick and record.reach not in QUICK:
             record.conclude(NOT_TRIED, NOT_QUICK)
-        else:
-            name = record.words[0]
-            if name not in refusals:
-                refusals[name] = suites.refusal(judge.places, record.words)
-            if refusals[name]:
-                record.conclude(NOT_TRIED, f"the suite {name} refuses {refusals[name]}")
+        elif refusals[name]:
+            record.conclude(NOT_TRIED, f"the suite {name} refuses {refusals[name]}")
 
 
 def print_bug(record: Record, base: str) -> None:
@@ -246,23 +250,30 @@ def choose(found: list[Record], subjects: list[str]) -> list[Record]:
     return [record for record in found if not subjects or any(fnmatchcase(record.subject, s) for s in subjects)]
 
 
-def run_judge(places: Places, words: list[str]) -> int:
-    judge = Judge(places, [])
-    flags, subjects = parse(judge, list(words))
-    judge.records = choose(records.read_records(places), subjects)
-    leave_out(judge, "--quick" in flags)
-    if "--list" in flags:
-        for record in judge.records:
-            print(f"{record.reach}: {record.subject}: {f'not tried, {record.why}' if record.why else record.cases}")
-        return 0
+def find_kernel(judge: Judge) -> None:
+    places = judge.places
     check_machine(places)
-    program = f"{places.root}/build/selftests/rxe_conformance"
-    if not os.path.exists(program):
-        refuse(f"there is no {program}: {to_build('selftests')}")
     judge.kernel = judge.kernel or hosts_kernel()
     check_readable(judge.kernel)
     # It refuses what is no kernel.
     judge.base = base_of(output_of(f"{places.root}/qemu-scripts/initramfs", judge.kernel).split("\n")[0])
+    program = f"{places.root}/build/selftests/rxe_conformance"
+    if not os.path.exists(program):
+        refuse(f"there is no {program}: {to_build('selftests')}")
+
+
+def run_judge(places: Places, words: list[str]) -> int:
+    judge = Judge(places, [])
+    flags, subjects = parse(judge, list(words))
+    judge.records = choose(records.read_records(places), subjects)
+    if judge.kernel or "--list" not in flags:
+        find_kernel(judge)
+    leave_out(judge, "--quick" in flags)
+    if "--list" in flags:
+        for record in judge.records:
+            left_out = f"{record.verdict}, {record.why}" if record.why else record.cases
+            print(f"{record.reach}: {record.subject}: {left_out}")
+        return 0
     judge.folder = make_run_folder(places.out, "judge")
     judge.run_all()
     return report(judge)

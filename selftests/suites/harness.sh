@@ -103,15 +103,17 @@ stub_judge() {
 	mkdir -p "$work/lab/scripts" "$work/lab/selftests/suites" "$work/lab/build/selftests"
 	touch "$work/lab/build/selftests/rxe_conformance" "$work/lab/Makefile"
 	cp -r "$root/qemu-scripts" "$work/lab"
-	{ head -c 514 /dev/zero; printf 'HdrS\0\0\0\0\0\0\0\0\0\0stub\0'; } >"$work/lab/image"
+	{ head -c 514 /dev/zero; printf 'HdrS\0\0\0\0\0\0\0\0\020\0009.1-stub\0'; } >"$work/lab/image"
 	record() {
 		printf '{"subject":"%s","who":"%s","was":"It harms.","cases":"%s","before":"%s","evidence":"","upstream":[],' "$@"
-		printf '"patches":{"v9":["kernel/v9/%s.patch"]},"answers":{"v9":"fixed"}}' "$1"
+		printf '"patches":{"v9.1":["kernel/v9.1/%s.patch"]},"answers":{"v9.1":"%s"}}' "$1" "${answer:-fixed}"
 	}
 	{
 		echo '#!/bin/sh'
 		echo "cat <<'END'"
 		echo "[$(record behind 'a local user' 'hostile: wqes/behind' fails)"
+		echo ",$(answer='not there: It is newer.' record newer 'a local user' 'hostile: wqes/behind' fails)"
+		echo ",$(answer='fixed, not shown: It is slow.' record slow 'a local user' 'hostile: wqes/behind' fails)"
 		for word in "before|a local user|hostile: wqes/before|fails" "skips|a peer|conformance: skips|fails" \
 			"warns|a peer|churn: warns|warns" "passes|any host|conformance --legacy-icrc: passes.*|crashes" \
 			"crashes|any host|conformance --legacy-icrc: crashes|crashes" "module|a peer|module: it|fails" \
@@ -176,28 +178,29 @@ judge_tells_what_shows_from_what_does_not() {
 	judge 1 --json "$work/json"
 	[[ $(sed -n 's/^\([a-z][a-z ]*\): \([a-z]*\)$/\1 \2/p' "$work/stdout" | paste -sd ,) == \
 		"any host crashes,a peer warns,a local user hangs,a local user behind,an application fails" ]] || fail "not those bugs, in this order"
-	[[ $(tail -n 1 "$work/stdout") == "5 bugs, 2 not shown, 4 not tried, 1 not applicable" ]] || fail "not these counts"
+	[[ $(tail -n 1 "$work/stdout") == "5 bugs, 2 not shown, 5 not tried, 2 not applicable" ]] || fail "not these counts"
 	grep -q '^    seen: crashes takes the guest down (' "$work/stdout" || fail "not seen"
-	grep -qx '    fix: kernel/v9/crashes.patch' "$work/stdout" || fail "no patch"
+	grep -qx '    fix: kernel/v9.1/crashes.patch' "$work/stdout" || fail "no patch"
 	grep -qx 'not tried, the suite module refuses --kernel: it loads a module: module' "$work/stdout" || fail "no reason"
 	grep -qx 'not tried, no such program: begins' "$work/stdout" || fail "a case that did not begin"
 	grep -q '^not tried, a guest did not end .*: late$' "$work/stdout" || fail "a guest that a busy host made late"
 	grep -qx 'not applicable, there is none: skips' "$work/stdout" || fail "no reason of a skip"
 	jq -e '.counts.shown == 5 and (.records[] | select(.subject == "crashes").verdict) == "shown"' "$work/json" >/dev/null || fail "$(<"$work/json")"
 	judge 0 passes before
-	judge 4 unseen module
+	judge 4 unseen module newer slow
 	judge 3 late
 	judge 1 --quick
-	[[ $(tail -n 1 "$work/stdout") == "2 bugs, 1 not shown, 8 not tried, 1 not applicable" ]] || fail "not these counts"
+	[[ $(tail -n 1 "$work/stdout") == "2 bugs, 1 not shown, 9 not tried, 2 not applicable" ]] || fail "not these counts"
 	grep -qx 'not tried, --quick is for .*: 6 bugs' "$work/stdout" || fail "what --quick leaves out is not counted"
 	judge 2 frob && says "error: 'frob': no bug has this subject"
 	judge 2 --json /no/such/file && says "error: --json /no/such/file: No such file"
 	judge 2 --kernel /no/such && says "error: --kernel /no/such: no such file"
 	judge 2 --kernel /etc && says "error: --kernel /etc: neither a kernel tree"
+	judge 0 --list
+	[[ $(wc -l <"$work/stdout") == 14 ]] || fail "not all"
+	grep -qx 'a local user: newer: not applicable, It is newer' "$work/stdout" || fail "no answer of the base"
 	rm "$work/lab/build/selftests/rxe_conformance"
 	judge 2 && says 'rxe_conformance: run `make selftests`'
-	judge 0 --list
-	[[ $(wc -l <"$work/stdout") == 12 ]] || fail "not all"
 	rm "$work/lab/scripts/fixes"
 	judge 2 && says "error: this release is without the records of bugs"
 }
