@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import furo
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
@@ -20,6 +21,10 @@ if os.path.exists(tree + "/scripts/kernel-doc"):
     # 1 would tell of all faults in the comments of the headers, which are mostly not ours
     kerneldoc_verbosity = 0
 html_theme = "furo"
+# The furo of Debian 12 has dark colours for those who choose them, but not for those whose system does.
+with open(os.path.join(os.path.dirname(furo.__file__), "theme/furo/static/styles/furo.css")) as css:
+    dark = re.search(r'body\[data-theme="?dark"?\] ?{([^}]*)', css.read())
+html_theme_options = {"dark_css_variables": dict(re.findall(r"--([^:;]+):([^;]+);?", dark[1]) if dark else [])}
 html_show_copyright = False
 html_static_path = ["site"]
 html_css_files = ["site.css"]
