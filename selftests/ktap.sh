@@ -55,9 +55,6 @@ prepare() { :; }
 # For a suite: prints the names of all cases.
 list_cases() { printf '%s\n' "${cases[@]}" "${long_cases[@]}"; }
 
-# sends_legacy_icrc: does the driver of $BASE send FLUSH with the ICRC of Linux 6.2 to 7.3?
-sends_legacy_icrc() { grep -qs '^FLUSH_ICRC *:= legacy$' "$root/kernel/${BASE:-v6.1}/base.mk"; }
-
 # stock_kernel VERSION: sets kernel to Debian's image.  The case is skipped only if the archive has dropped it.
 stock_kernel() {
 	kernel=$("$root/scripts/stock-kernel" "$1" 2>"$work/why") && return

@@ -15,5 +15,3 @@ LINUX_HAS     := drivers/infiniband/sw/rxe
 LINUX_MIB     := 3000
 # Stock kernels with which the module of `make dkms` has passed the suites ulps and conformance.
 DKMS_TESTED   := 6.12.117+deb13-amd64 6.12.118+deb13-amd64
-# The ICRC of a FLUSH that the driver sends, also with all topics: legacy, that of Linux 6.2 to 7.3.
-FLUSH_ICRC    := legacy

@@ -6,7 +6,7 @@
 #
 #	--kernel IMAGE	another kernel; one without the verbs is skipped
 #	--legacy-icrc, --flushes-refused, --ipv6, --vlan ID, --mtu BYTES
-#			as for rxe_conformance; the first is given where the driver of $BASE needs it
+#			as for rxe_conformance
 #	--until-down	the first case that takes the guest down is the last one
 
 set -euo pipefail
@@ -22,7 +22,6 @@ smoke_cases=('verb.*.answered' 'verb.*.duplicate*' 'pmem.*' 'feth.plt_0.*' 'leng
 vm_options=(--name conformance --pmem 64M)
 program_options=()
 until_down=
-! sends_legacy_icrc || program_options+=(--legacy-icrc)
 option() {
 	case $1 in
 	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") words=2 ;;

@@ -18,7 +18,6 @@ set -euo pipefail
 
 times=$((${LONG:-0} ? 10 : 1))
 wqes=(hostile-wqes --races $((times * 15)))
-! sends_legacy_icrc || wqes+=(--legacy-icrc)
 vm_options=()
 option() {
 	case $1 in

@@ -9,7 +9,7 @@
 #
 # STOCK_KERNEL=IMAGE: another kernel, its modules beside it as for rxe-vm --kernel.  STOCK_ICRC: how it computes the ICRC of
 # FLUSH: legacy, as Linux 6.2 to 7.3 (default); conforming, as the standard says; or both: it sends the one of Linux, and
-# takes either, as 6.12 with the fixes.
+# takes either, as the module of `make dkms`.
 
 set -euo pipefail
 
@@ -26,7 +26,6 @@ legacy) theirs=legacy ours=legacy ;;
 conforming) theirs=conforming ours=conforming ;;
 both) theirs=legacy ours=conforming ;;
 esac
-! sends_legacy_icrc || ours=legacy
 declare -A rdma_core=([our]=$root/$rdma_core_folder [stock]=$root/build/stock/${rdma_core_folder#build/})
 
 prepare() {
@@ -97,8 +96,8 @@ count_flushes() {
 	echo "# FLUSHes with the conforming ICRC: $conforming, with that of Linux 6.2 to 7.3: $legacy"
 }
 
-# A FLUSH with nothing after it: a time-out tells that the peer does not understand it, on 7.3 the second one.  Then
-# the QP knows.  6.12 has only the one of Linux.
+# A FLUSH with nothing after it: a time-out tells that the peer does not understand it, on 6.12 and 7.3 the second
+# one.  Then the QP knows.
 the_first_flush_takes_one_time_out_more() {
 	local first answer
 	local -i conforming legacy tries=2
@@ -111,9 +110,7 @@ the_first_flush_takes_one_time_out_more() {
 	first=$(awk '$2 == 28 { print $1; exit }' "$work/flushes")
 	answer=$(awk '$2 == 16 { print $1; exit }' "$work/flushes")
 	echo "# the first FLUSH was answered after $(awk "BEGIN { print $answer - $first }") s"
-	if sends_legacy_icrc; then
-		((!conforming && legacy == 1)) || fail "this driver sends it as Linux 6.2 to 7.3, once"
-	elif [[ $ours == conforming ]]; then
+	if [[ $ours == conforming ]]; then
 		((conforming == 1 && !legacy)) || fail "the peer takes it conforming"
 	else
 		((conforming == tries && legacy >= 1)) || fail "the peer wants it as Linux 6.2 to 7.3 has it"
