@@ -162,6 +162,9 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 			model->answer[model->all_answers++] = i;
 	qsort_r(model->answer, model->all_answers, sizeof(*model->answer), by_answer,
 		(void *)history);
+	model->waits = xcalloc(history->requests.n, sizeof(*model->waits));
+	for (uint32_t i = 0; i < history->requests.n; i++)
+		model->waits[i] = history->requests.v[i].base != NEVER || waits_for(history, &history->requests.v[i]);
 	find_witnesses(model);
 	order_find(history, &model->tied);
 	restart(model);
@@ -446,6 +449,8 @@ static const struct request *base_of(const struct model *model, const struct req
 /* Have all flushes been executed, by chosen[], that have to be where this update is seen? */
 static bool is_enabled(const struct model *model, const struct update *update)
 {
+	if (!model->waits[update->request])
+		return true;
 	for (const struct request *r = request_of(model, update); r; r = base_of(model, r))
 		if (waits_for(model->history, r) > model->chosen[r->flow])
 			return false;
@@ -468,44 +473,62 @@ static bool permits(const struct model *model, uint32_t s, int32_t position)
 {
 	int32_t durable = durable_of(model, s);
 
-	if (position > model->top[s] || (position < durable && !model->raced[s]) ||
-	    is_superseded(model, s, position, durable, model->chosen))
+	if (position > model->top[s] ||
+	    (position < durable && (!model->raced[s] || is_superseded(model, s, position, durable, model->chosen))))
 		return false;
 	return position == START || is_enabled(model, stretch_update(model->history, s, position));
 }
 
 int32_t model_raised_floor(const struct model *model, uint32_t s)
 {
-	int32_t position = lowest(model, s, durable_of(model, s), model->chosen);
+	int32_t position = durable_of(model, s);
 
-	while (model->raced[s] && !permits(model, s, position))
+	if (!model->raced[s])
+		return position;
+	position = lowest(model, s, position, model->chosen);
+	while (!permits(model, s, position))
 		position++;
 	return position;
 }
 
-/* The newest value that the word may hold so, and that @lost does not pick; the floor is one. */
-static int32_t newest(const struct model *model, uint32_t s, uint32_t w, model_pick lost, const void *arg)
+/* The newest value up to @position that words of the stretch may hold so; the floor is one. */
+static int32_t newest_permitted(const struct model *model, uint32_t s, int32_t floor, int32_t position)
 {
-	int32_t position = model->top[s], floor = model_raised_floor(model, s);
-
-	while (position > floor &&
-	       (!permits(model, s, position) ||
-		(lost && lost(model, stretch_update(model->history, s, position), w, arg))))
+	while (position > floor && !permits(model, s, position))
 		position--;
 	return position;
 }
 
-/* The newest value that @left picks, or the floor. */
-static int32_t newest_left(const struct model *model, uint32_t s, uint32_t w, model_pick left,
-			   const void *arg)
+/* Each word of the stretch gets the newest value that it may hold so, and for which @pick says @picked; or the floor. */
+static void choose_newest(struct model *model, uint32_t s, model_pick pick, const void *arg, bool picked)
 {
-	int32_t position = model->top[s], floor = model_raised_floor(model, s);
+	const struct stretch *stretch = &model->history->stretches.v[s];
+	int32_t floor = model_raised_floor(model, s), top = newest_permitted(model, s, floor, model->top[s]);
 
-	while (position > floor &&
-	       (!permits(model, s, position) || !left(model, stretch_update(model->history, s, position), w, arg)))
-		position--;
-	return position;
+	for (uint32_t w = stretch->word; w < stretch->word + stretch->words; w++) {
+		int32_t position = top;
+
+		while (position > floor && pick(model, stretch_update(model->history, s, position), w, arg) != picked)
+			position = newest_permitted(model, s, floor, position - 1);
+		model->choice[w] = position;
+	}
 }
+
+/* Is one of the words, for the update that gave them all a value? */
+static bool picks_any(const struct model *model, const struct update *update, model_pick pick, const void *arg)
+{
+	const struct stretch *stretch = &model->history->stretches.v[update->stretch];
+
+	for (uint32_t w = stretch->word; w < stretch->word + stretch->words; w++)
+		if (pick(model, update, w, arg))
+			return true;
+	return false;
+}
+
+/* Each of the open stretches */
+#define for_each_open_stretch(model, s) \
+	for (size_t open_ = 0; open_ < (model)->open.n; open_++) \
+		for (uint32_t s = (model)->open.v[open_], once_ = 1; once_; once_ = 0)
 
 /* Each word @w of the open stretches @s */
 #define for_each_open(model, s, w) \
@@ -787,18 +810,18 @@ bool model_choice(struct model *model, size_t n, struct state *state)
 void model_lose(struct model *model, model_pick pick, const void *arg, struct state *state)
 {
 	choose(model, model->received);
-	for_each_open(model, s, w)
+	for_each_open_stretch(model, s)
 		for (int32_t p = model->floor[s] + 1; p <= model->top[s]; p++) {
 			const struct update *update = stretch_update(model->history, s, p);
 			uint32_t flow = request_of(model, update)->flow, *chosen = &model->chosen[flow];
 
 			if (update->covered > model->executed[flow] && update->covered <= *chosen &&
-			    pick(model, update, w, arg))
+			    picks_any(model, update, pick, arg))
 				*chosen = update->covered - 1;
 		}
 	raise_floors(model);
-	for_each_open(model, s, w)
-		model->choice[w] = newest(model, s, w, pick, arg);
+	for_each_open_stretch(model, s)
+		choose_newest(model, s, pick, arg, false);
 	keep_order(model, true);
 	set_state(model, state);
 }
@@ -806,16 +829,16 @@ void model_lose(struct model *model, model_pick pick, const void *arg, struct st
 void model_leave(struct model *model, model_pick pick, const void *arg, struct state *state)
 {
 	choose(model, model->executed);
-	for_each_open(model, s, w)
+	for_each_open_stretch(model, s)
 		for (int32_t p = model->floor[s] + 1; p <= model->top[s]; p++) {
 			const struct update *update = stretch_update(model->history, s, p);
 
-			if (!is_enabled(model, update) && pick(model, update, w, arg))
+			if (!is_enabled(model, update) && picks_any(model, update, pick, arg))
 				enable(model, update);
 		}
 	raise_floors(model);
-	for_each_open(model, s, w)
-		model->choice[w] = newest_left(model, s, w, pick, arg);
+	for_each_open_stretch(model, s)
+		choose_newest(model, s, pick, arg, true);
 	keep_order(model, false);
 	set_state(model, state);
 }
@@ -839,6 +862,25 @@ static uint64_t lost_together(const struct model *model, unsigned int grain, uin
 	}
 }
 
+static void choose_words_by_chance(struct model *model, uint32_t s, uint64_t seed, unsigned int grain, unsigned int bias)
+{
+	const struct stretch *stretch = &model->history->stretches.v[s];
+	int32_t low = model_raised_floor(model, s), high = newest_permitted(model, s, low, model->top[s]);
+
+	for (uint32_t w = stretch->word; w < stretch->word + stretch->words; w++) {
+		uint64_t chance = mix64(seed ^ mix64(lost_together(model, grain, s, w) + 1));
+
+		model->choice[w] = chance % 256 < bias ? high : low;
+		/* Now and then a value between them. */
+		chance = mix64(chance ^ w);
+		if (high - low > 1 && chance % 4 == 0) {
+			model->choice[w] = low + chance / 4 % (high - low + 1);
+			if (!permits(model, s, model->choice[w]))
+				model->choice[w] = low;
+		}
+	}
+}
+
 static void choose_by_chance(struct model *model, uint64_t seed)
 {
 	const struct history *history = model->history;
@@ -851,19 +893,8 @@ static void choose_by_chance(struct model *model, uint64_t seed)
 		model->chosen[f] = model->executed[f] + mix64(seed + f + 1) %
 				   (model->received[f] - model->executed[f] + 1);
 	raise_floors(model);
-	for_each_open(model, s, w) {
-		uint64_t chance = mix64(seed ^ mix64(lost_together(model, grain, s, w) + 1));
-		int32_t low = model_raised_floor(model, s), high = newest(model, s, w, NULL, NULL);
-
-		model->choice[w] = chance % 256 < bias ? high : low;
-		/* Now and then a value between them. */
-		chance = mix64(chance ^ w);
-		if (high - low > 1 && chance % 4 == 0) {
-			model->choice[w] = low + chance / 4 % (high - low + 1);
-			if (!permits(model, s, model->choice[w]))
-				model->choice[w] = low;
-		}
-	}
+	for_each_open_stretch(model, s)
+		choose_words_by_chance(model, s, seed, grain, bias);
 }
 
 void model_random(struct model *model, uint64_t seed, struct state *state)

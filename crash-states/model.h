@@ -68,6 +68,7 @@ struct model {
 	uint32_t *raised_when, now;
 	uint32_t *chosen;		/* of each flow */
 	int32_t *choice;		/* of each word of the open stretches */
+	bool *waits;			/* of each request: must a flush have been executed where its store is seen? */
 	tied_list tied;
 	uint32_t looked;		/* at the tied words of each line, so many times */
 };
