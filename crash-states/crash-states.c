@@ -1486,6 +1486,19 @@ static bool hangs_on_schedule(const struct run *run, const char *pattern)
 	return true;
 }
 
+/*
+ * A line that is told late belongs to a moment before it.  Where requests wait for the lines before them (record-posts.c), none is
+ * told so late that all of them need that.
+ */
+static bool hangs_on_late_lines(const struct run *run)
+{
+	if (!promises_none_was_quiet() || access(xasprintf("%s/client.posted", run->folder), F_OK))
+		return false;
+	output_section("What this run does not show");
+	printf("\nNo line that matches --promise came while all that its initiator had stored was durable: the program prints it too early, or has sent the next record by then.\nPrint each line before the next record is sent, or judge the states with --oracle or a checker.\n");
+	return true;
+}
+
 static void end_with_error(const char *error)
 {
 	json_error(error);
@@ -1533,7 +1546,7 @@ int main(int argc, char **argv)
 		status = worst(status, judge(&run, &o, &unexplained, &coverage));
 	if (!o.promise && !o.checker.argv)
 		status = judge_alone(&run);
-	if (!status && hangs_on_schedule(&run, o.promise))
+	if (!status && ((o.promise && !o.checker.argv && hangs_on_late_lines(&run)) || hangs_on_schedule(&run, o.promise)))
 		status = STATUS_NOT_JUDGED;
 	json_end(status);
 	output_end(status, o.checker.argv ? &coverage : NULL);

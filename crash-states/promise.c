@@ -6,10 +6,16 @@
 #include "promise.h"
 
 static size_t checked;
+static bool none_was_quiet;
 
 size_t promises_checked(void)
 {
 	return checked;
+}
+
+bool promises_none_was_quiet(void)
+{
+	return none_was_quiet;
 }
 
 bool promise_matches(const char *pattern, const struct told *line)
@@ -123,6 +129,7 @@ struct walk {
 	struct speaker speaker;
 	size_t quiet, used;	/* moments when all was durable, after stores; those that lines belong to */
 	size_t lines, of_used;	/* all, and those of the last one that is used */
+	size_t at_quiet;	/* lines that came in such a moment */
 	size_t group, largest;	/* lines with no store between them, now, and at most */
 	uint32_t updates;	/* when the last one came */
 	bool was_quiet;
@@ -145,6 +152,7 @@ static bool is_kept(struct walk *walk, const struct model *model, size_t usual)
 	walk->updates = model->updates;
 	if (walk->group > walk->largest)
 		walk->largest = walk->group;
+	walk->at_quiet += walk->was_quiet;
 	if (!walk->was_quiet && walk->used == walk->quiet && walk->of_used >= usual)
 		return false;
 	if (walk->was_quiet || walk->used < walk->quiet) {
@@ -164,7 +172,7 @@ static void walk_lines(struct model *model, const char *pattern, struct walk *wa
 	unsigned int last = capture_last_moment(capture);
 	size_t line = 0;
 
-	walk->quiet = walk->used = walk->lines = walk->group = walk->updates = 0;
+	walk->quiet = walk->used = walk->lines = walk->at_quiet = walk->group = walk->updates = 0;
 	walk->was_quiet = true;
 	walk->of_used = usual;		/* nothing was stored yet, so no line is late */
 	for (unsigned int moment = 0; moment <= last; moment++) {
@@ -195,6 +203,7 @@ void promises_check(struct model *model, const char *pattern, broken_promises *b
 	struct walk walk = { .speaker.flows = xcalloc(model->history->flows.n, sizeof(bool)) };
 
 	checked = 0;
+	none_was_quiet = false;
 	for (size_t i = 0; i < capture->told.n; i++) {
 		if (was_before(capture, i))
 			continue;
@@ -203,6 +212,7 @@ void promises_check(struct model *model, const char *pattern, broken_promises *b
 		find_flows(model->history, &walk.speaker);
 		walk_lines(model, pattern, &walk, 1, NULL);
 		checked += walk.lines;
+		none_was_quiet |= walk.lines && !walk.at_quiet;
 		walk_lines(model, pattern, &walk, walk.largest, broken);
 	}
 	free(walk.speaker.flows);

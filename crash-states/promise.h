@@ -26,6 +26,12 @@ void promises_check(struct model *model, const char *pattern, broken_promises *b
 /* How many lines there were that the pattern matches, by promises_check(). */
 size_t promises_checked(void);
 
+/*
+ * By promises_check(): did an initiator print none of its lines while all was durable?  Where lines come at once, it prints too early,
+ * which a moment before its first store hides; or it has sent more by then.
+ */
+bool promises_none_was_quiet(void);
+
 /* Does the line match the pattern?  Ends the program if it is no pattern. */
 bool promise_matches(const char *pattern, const struct told *line);
 

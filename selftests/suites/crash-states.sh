@@ -363,6 +363,16 @@ the_result_does_not_depend_on_jobs() {
 	[[ ${first[0]} == "${first[1]}" && ${first[0]} == "${first[2]}" ]] || fail "$(printf '%s\n' "${first[@]}")"
 }
 
+# These lines of a run all came after the next record.  That is late, unless requests waited for lines.
+a_pass_that_hangs_on_late_lines_is_none() {
+	tar -xzf "$root/selftests/examples/first-log-runs.tar.gz" -C "$work"
+	crash_states 0 --promise 'record [4-7] is durable' "$work/with-flush"
+	touch "$work/with-flush/client.posted"
+	crash_states 4 --promise 'record [4-7] is durable' "$work/with-flush"
+	says "No line that matches --promise came while all that its initiator had stored was durable"
+	crash_states 0 --promise 'is durable' "$work/with-flush"
+}
+
 # An exception of Python ends with 1, whatever the state is.
 a_checker_that_fails_alike_on_everything_is_an_error() {
 	make_ring right 60
@@ -1206,6 +1216,7 @@ cases=(
 	a_promise_needs_no_checker
 	an_oracle_needs_no_checker
 	a_pass_that_hangs_on_the_schedule_is_none
+	a_pass_that_hangs_on_late_lines_is_none
 	a_checker_that_fails_alike_on_everything_is_an_error
 	a_run_that_failed_is_noted
 	a_checker_that_accepts_nothing_stored_is_noted
