@@ -51,6 +51,7 @@
 #define SECONDS		30	/* for all states, unless the user says how many */
 #define FEW		10	/* states tell how long all will take */
 #define LONG_AFTER	0.2	/* s: no line comes so late because the host is busy */
+#define QUICK		0.01	/* s: an answer that is later comes after the lines that the program has printed before */
 #define LINES_SHOWN	5	/* of those that came while something was not durable */
 #define EXPLAINED	3	/* failures of different kinds */
 #define TRIED		12	/* to find these */
@@ -1486,6 +1487,13 @@ static bool hangs_on_schedule(const struct run *run, const char *pattern)
 	return true;
 }
 
+/* A line that is printed before its answer comes is told after it, if the answer is quick. */
+static void note_quick_answers(const struct run *run, const char *pattern)
+{
+	if (run->model.all_answers && promise_schedule(&run->model, pattern).hold < QUICK)
+		note("a line that is printed just before its answer came may have passed: run the pair once more with --server-delay 20ms");
+}
+
 /*
  * A line that is told late belongs to a moment before it.  Where requests wait for the lines before them (record-posts.c), none is
  * told so late that all of them need that.
@@ -1546,6 +1554,8 @@ int main(int argc, char **argv)
 		status = worst(status, judge(&run, &o, &unexplained, &coverage));
 	if (!o.promise && !o.checker.argv)
 		status = judge_alone(&run);
+	if (!status && o.promise)
+		note_quick_answers(&run, o.promise);
 	if (!status && ((o.promise && !o.checker.argv && hangs_on_late_lines(&run)) || hangs_on_schedule(&run, o.promise)))
 		status = STATUS_NOT_JUDGED;
 	json_end(status);
