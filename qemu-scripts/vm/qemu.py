@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from vm.backing import Backing, Locks, make_sparse
 from vm.command_line import Request, quote
 from vm.guests import Guest
-from vm.places import Places
+from vm.messages import note
+from vm.places import Places, to_build
 
 
 @dataclass
@@ -42,11 +43,15 @@ def peers_of(lab: Lab, guest: Guest) -> list[Guest]:
     return {"server": request.clients, "client": request.servers}.get(guest.side, [guest])
 
 
-def for_client(lab: Lab, guest: Guest, tool: str) -> str:
-    """What tells crash-states of a client: what it prints, which line posts.  Not before it is built."""
+def for_client(lab: Lab, guest: Guest, tool: str, unknown: str) -> str:
+    """What tells crash-states of a client, where a server has persistent memory."""
     program = lab.places.tool(tool)
-    wanted = guest.side == "client" and any(server.options.pmem for server in lab.request.servers)
-    return program if wanted and os.access(program, os.X_OK) else ""
+    if guest.side != "client" or not any(server.options.pmem for server in lab.request.servers):
+        return ""
+    if os.access(program, os.X_OK):
+        return program
+    note(f"there is no {program}, so crash-states will not know {unknown}: {to_build('selftests')}")
+    return ""
 
 
 def search_path(first: Iterable[str], variable: str) -> str:
@@ -94,8 +99,8 @@ def environment(lab: Lab, guest: Guest) -> str:
         "RXE_COMMAND": guest.command,
         "RXE_MODULES": guest.kernel.modules,
         "RXE_SHARES": str(len(options.share)),
-        "RXE_TELL_LINES": for_client(lab, guest, "tell-lines"),
-        "RXE_POST_LIBRARY": for_client(lab, guest, "record-posts.so"),
+        "RXE_TELL_LINES": for_client(lab, guest, "tell-lines", "what this client prints"),
+        "RXE_POST_LIBRARY": for_client(lab, guest, "record-posts.so", "which line posts what"),
         "RXE_PMEM_MALLOC": str(options.pmem_malloc or ""),
         "RXE_PMEM_LIBRARY": places.tool("pmem-malloc.so"),
         "RXE_NVME_DISK": f"{options.nvme}M" if options.nvme else "",
