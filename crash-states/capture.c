@@ -37,7 +37,6 @@ struct bytes {
 	size_t n;
 };
 
-
 /* The next @n bytes, or NULL if there are not so many. */
 static const uint8_t *take(struct bytes *bytes, size_t n)
 {

@@ -430,15 +430,20 @@ TEST_F(run, promises_tell_right_programs_from_wrong_ones)
 	}
 }
 
-/* A log that is formatted first has a moment when all is durable for each line that comes too early. */
-TEST_F(run, lines_that_are_all_too_early_are_noticed_after_a_format)
+static void run_after_a_format(void (*record)(unsigned int n))
 {
 	next = 1;
 	store_tail(0);
 	flush_tail();
 	for (unsigned int n = 0; n < RECORDS; n++)
-		wrong_and_early(n);
+		record(n);
 	load("spec");
+}
+
+/* A log that is formatted first has a moment when all is durable for each line that comes too early. */
+TEST_F(run, lines_that_are_all_too_early_are_noticed_after_a_format)
+{
+	run_after_a_format(wrong_and_early);
 	EXPECT_STREQ("", broken_promise("durable"));
 	EXPECT_EQ(true, promises_none_was_quiet());
 }
@@ -446,12 +451,7 @@ TEST_F(run, lines_that_are_all_too_early_are_noticed_after_a_format)
 /* It ends with a line for the last record, when all is durable. */
 TEST_F(run, a_program_that_sends_the_next_record_first_is_not_taken_for_it)
 {
-	next = 1;
-	store_tail(0);
-	flush_tail();
-	for (unsigned int n = 0; n < RECORDS; n++)
-		right_and_late(n);
-	load("spec");
+	run_after_a_format(right_and_late);
 	EXPECT_STREQ("", broken_promise("durable"));
 	EXPECT_EQ(false, promises_none_was_quiet());
 }

@@ -1120,6 +1120,12 @@ static char *text_of(print_function *print, const struct explanation *e, const s
 	return text;
 }
 
+/* What the ladder is drawn from; that of a group's run has no cut that is one of all its targets: NULL. */
+static const char *drawn_from(const struct run *run, const struct options *o)
+{
+	return run->targets > 1 ? NULL : o->capture ? o->capture : run->folder;
+}
+
 /* @alike of the @failed states that fail, by what the checker says. */
 static struct finding report(struct run *run, const struct options *o, struct checker *checker, const struct explanation *e,
 			     size_t alike, size_t failed)
@@ -1138,8 +1144,7 @@ static struct finding report(struct run *run, const struct options *o, struct ch
 	f.alike = xasprintf("%zu of the %zu states that fail; the checker says the same of them, but for numbers", alike, failed);
 	f.words = text_of(explanation_words, e, &run->model);
 	f.lost = text_of(explanation_frames, e, &run->model);
-	/* The ladder of a group's run has no cut that is one of all its targets. */
-	f.recorded = run->targets > 1 ? NULL : o->capture ? o->capture : run->folder;
+	f.recorded = drawn_from(run, o);
 	printf("\nS%s: %s\n%s  Why: %s\n", f.id + 1, f.title, f.words, f.why);
 	print_posted(f.posted, stdout);
 	printf("  The checker: %s\n  Alike: %s\n  Kept: %s\n", f.said, f.alike, f.folder);
@@ -1413,7 +1418,7 @@ static void report_promise(const struct run *run, const struct options *o, const
 		.said = xasprintf("%.*s", (int)b->line->length, b->line->text),
 		.words = lost ? xasprintf("  old     %s: not durable when the line had been printed\n", request_text(lost)) : "",
 		.lost = lost ? frames_of(&run->history, lost) : "",
-		.recorded = run->targets > 1 ? NULL : o->capture ? o->capture : run->folder,
+		.recorded = drawn_from(run, o),
 	};
 
 	printf("\nFrame %u: %s\n  Why: %s\n", f.frame, f.title, f.why);
@@ -1475,10 +1480,8 @@ static int judge_alone(struct run *run)
  * A pass that hangs on the time that answers took is none.  True if the run does not show that the program waits for its
  * answers; then the next one has to.
  */
-static bool hangs_on_schedule(const struct run *run, const char *pattern)
+static bool hangs_on_schedule(struct schedule schedule)
 {
-	struct schedule schedule = promise_schedule(&run->model, pattern);
-
 	if (schedule.gap < LONG_AFTER || schedule.hold > schedule.gap)
 		return false;
 	output_section("What this run does not show");
@@ -1488,9 +1491,9 @@ static bool hangs_on_schedule(const struct run *run, const char *pattern)
 }
 
 /* A line that is printed before its answer comes is told after it, if the answer is quick. */
-static void note_quick_answers(const struct run *run, const char *pattern)
+static void note_quick_answers(const struct run *run, struct schedule schedule)
 {
-	if (run->model.all_answers && promise_schedule(&run->model, pattern).hold < QUICK)
+	if (run->model.all_answers && schedule.hold < QUICK)
 		note("a line that is printed just before its answer came may have passed: run the pair once more with --server-delay 20ms");
 }
 
@@ -1505,6 +1508,18 @@ static bool hangs_on_late_lines(const struct run *run)
 	output_section("What this run does not show");
 	printf("\nNo line that matches --promise came while all that its initiator had stored was durable: the program prints it too early, or has sent the next record by then.\nPrint each line before the next record is sent, or judge the states with --oracle or a checker.\n");
 	return true;
+}
+
+/* The exit status of a run in which nothing fails */
+static int doubt_pass(const struct run *run, const struct options *o)
+{
+	struct schedule schedule = promise_schedule(&run->model, o->promise);
+
+	if (o->promise)
+		note_quick_answers(run, schedule);
+	if ((o->promise && !o->checker.argv && hangs_on_late_lines(run)) || hangs_on_schedule(schedule))
+		return STATUS_NOT_JUDGED;
+	return 0;
 }
 
 static void end_with_error(const char *error)
@@ -1554,10 +1569,8 @@ int main(int argc, char **argv)
 		status = worst(status, judge(&run, &o, &unexplained, &coverage));
 	if (!o.promise && !o.checker.argv)
 		status = judge_alone(&run);
-	if (!status && o.promise)
-		note_quick_answers(&run, o.promise);
-	if (!status && ((o.promise && !o.checker.argv && hangs_on_late_lines(&run)) || hangs_on_schedule(&run, o.promise)))
-		status = STATUS_NOT_JUDGED;
+	if (!status)
+		status = doubt_pass(&run, &o);
 	json_end(status);
 	output_end(status, o.checker.argv ? &coverage : NULL);
 	return status;

@@ -43,6 +43,12 @@ cases=() long_cases=() smoke_cases=() patterns=() case_name=
 # For a suite: option OPTION [WORD...] takes an option of its own, and sets words to 2 if the next word belongs to it.
 option() { false; }
 
+# kernel_option OPTION [IMAGE]: for `option` of a suite that takes --kernel IMAGE, for rxe-vm, in vm_options
+kernel_option() {
+	[[ $1 == --kernel ]] || return
+	vm_options+=(--kernel "${2:?--kernel needs an image}") words=2
+}
+
 # no_other_kernel OPTION: for `option` of a suite that can't take --kernel
 no_other_kernel() {
 	[[ $1 != --kernel ]] || wrong_usage "--kernel: it loads a module, which has to be built for the kernel"

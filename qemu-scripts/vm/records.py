@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vm.messages import refuse
 from vm.places import Places
 
-# Who can do harm, the worst first.  Any other `who` of a record says where an application meets the bug.
+# Attackers, the worst first.  Any other `who` of a record names the place where an application meets the bug.
 ATTACKERS = ("any host", "a peer", "a local user", "a kernel user")
 
 SHOWN, NOT_SHOWN, NOT_TRIED, NOT_APPLICABLE = "shown", "not shown", "not tried", "not applicable"

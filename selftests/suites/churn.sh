@@ -13,11 +13,7 @@ set -euo pipefail
 
 churn=$root/selftests/churn
 vm_options=()
-option() {
-	[[ $1 == --kernel ]] || return
-	vm_options+=("$1" "$2")
-	words=2
-}
+option() { kernel_option "$@"; }
 
 # steps SEED COUNT [STEP...]
 steps() {

@@ -24,11 +24,10 @@ program_options=()
 until_down=
 option() {
 	case $1 in
-	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") words=2 ;;
 	--legacy-icrc | --flushes-refused | --ipv6) program_options+=("$1") ;;
 	--vlan | --mtu) program_options+=("$1" "${2:?$1 needs a value}") words=2 ;;
 	--until-down) until_down=1 ;;
-	*) return 1 ;;
+	*) kernel_option "$@" ;;
 	esac
 }
 

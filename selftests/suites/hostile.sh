@@ -21,9 +21,8 @@ wqes=(hostile-wqes --races $((times * 15)))
 vm_options=()
 option() {
 	case $1 in
-	--kernel) vm_options+=(--kernel "${2:?--kernel needs an image}") words=2 ;;
 	--legacy-icrc | --flushes-refused) wqes+=("$1") ;;
-	*) return 1 ;;
+	*) kernel_option "$@" ;;
 	esac
 }
 

@@ -12,10 +12,7 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 vm_options=()
-option() {
-	[[ $1 == --kernel ]] || return
-	vm_options+=(--kernel "${2:?--kernel needs an image}") words=2
-}
+option() { kernel_option "$@"; }
 
 # 4 GiB and what describes their pages; a file in it is sparse.
 nvdimm=4224M
