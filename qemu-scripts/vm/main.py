@@ -11,7 +11,6 @@ from vm import verdict
 from vm.attach import attach
 from vm.command_line import MODES, Request, parse, usage
 from vm.event_loop import Run
-from vm.judge import run_judge
 from vm.messages import Refusal, note, printable, refuse, say, show
 from vm.new import new
 from vm.parts import check_machine, find_parts
@@ -125,6 +124,9 @@ def command(words: list[str]) -> int:
     elif mode == "new":
         new(places, words)
     elif mode == "judge":
+        # No other command waits for what this needs.
+        from vm.judge import run_judge
+
         return run_judge(places, words)
     elif mode == "kconfig":
         if words:
