@@ -931,21 +931,21 @@ static size_t all_states(const struct check *check)
 	return all < o->limit ? all : o->limit;
 }
 
-/* For a user that waits: on a terminal, each second. */
+/* For a user that waits: on a terminal each second, in a log each minute. */
 static void show_progress(struct check *check, const struct model *model)
 {
 	time_t now = time(NULL);
 
-	if (now == check->shown || !is_watched())
+	if (now - check->shown < (is_watched() ? 1 : 60))
 		return;
 	check->shown = now;
-	fprintf(stderr, "\r%zu states, %zu fail; ", check->results->checked, check->results->failed);
+	fprintf(stderr, "%s%zu states, %zu fail; ", is_watched() ? "\r" : "# ", check->results->checked, check->results->failed);
 	if (check->options->seconds)
 		fprintf(stderr, "%.0f of %u s; ", seconds_since(&check->began), check->options->seconds);
 	else
 		fprintf(stderr, "of at most %zu; ", all_states(check));
-	fprintf(stderr, "at frame %u of %u\033[K", capture_frame(model->history->capture, model->moment),
-		model->history->capture->frames);
+	fprintf(stderr, "at frame %u of %u%s", capture_frame(model->history->capture, model->moment),
+		model->history->capture->frames, is_watched() ? "\033[K" : "\n");
 }
 
 /* A checker that is too slow for its time is no reason to wait for the end to learn it. */

@@ -9,13 +9,14 @@ rewrite() {
 	printf '\r\033[K%.*s' $((progress_width - 1)) "${1//[^[:print:]]/ }" >&2
 }
 
-# show_newest_line: of stdin, behind the time since the start and the number of lines.
+# show_newest_line: of stdin, behind the time since the start and the number of lines, with $steps "of about" so many.
 show_newest_line() {
-	local line text
+	local line text of="${steps:+ of about $steps}"
 	local -i start=$SECONDS lines=0 seconds=0 next=60
 	while IFS= read -r line; do
 		lines+=1 seconds=$((SECONDS - start))
-		printf -v text '%d:%02d  %d  %s' $((seconds / 60)) $((seconds % 60)) "$lines" "$line"
+		((lines <= ${steps:-lines})) || of=
+		printf -v text '%d:%02d  %d%s  %s' $((seconds / 60)) $((seconds % 60)) "$lines" "$of" "$line"
 		rewrite "$text"
 		if [[ ! -t 2 ]] && ((seconds >= next)); then
 			printf '%s\n' "$text" >&2
