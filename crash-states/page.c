@@ -6,45 +6,10 @@
 #include "draw.h"
 #include "page.h"
 
-/* The page asks for nothing from elsewhere, and no script of it would run. */
+/* Begins each page of the project.  It asks for nothing from elsewhere, and no script of it would run. */
 static const char head[] =
-"<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-"<meta name=\"color-scheme\" content=\"light dark\">\n"
-"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n";
-
-static const char style[] =
-"<style>\n"
-":root { --ground: #fff; --text: #1f2328; --weak: #59636e; --edge: #d1d9e0; --box: #f6f8fa; --good: #1a7f37; --bad: #c01c28; --open: #8a5a00; }\n"
-"@media (prefers-color-scheme: dark) {\n"
-"  :root { --ground: #16191d; --text: #e6e9ec; --weak: #9ba4ad; --edge: #3a4149; --box: #1f2429; --good: #4cc26a; --bad: #ff7b72; --open: #e0a93a; }\n"
-"  .ladder svg { filter: invert(0.9) hue-rotate(180deg); }\n"
-"}\n"
-"* { box-sizing: border-box; }\n"
-"body { margin: 0 auto; padding: 1.25rem 1rem 3rem; max-width: 76rem; background: var(--ground); color: var(--text);\n"
-"  font: 1rem/1.5 system-ui, \"DejaVu Sans\", Verdana, sans-serif; overflow-wrap: anywhere; }\n"
-"header { border-left: 0.4rem solid var(--colour); padding: 0.1rem 0 0.1rem 1rem; }\n"
-"header b { color: var(--colour); letter-spacing: 0.04em; }\n"
-"h1 { font-size: 1.75rem; line-height: 1.2; margin: 0.2rem 0 0.5rem; }\n"
-"h2 { font-size: 1.2rem; line-height: 1.3; margin: 2rem 0 0.5rem; }\n"
-"p { margin: 0.5rem 0; max-width: 48rem; }\n"
-"dt, footer { color: var(--weak); }\n"
-".finding { border: 1px solid var(--edge); border-radius: 0.5rem; padding: 0 1rem 1rem; margin-top: 2rem; }\n"
-".finding h2 { margin-top: 1rem; }\n"
-".finding p { font-size: 1.1rem; max-width: 60rem; }\n"
-"dl { margin: 0.75rem 0; display: grid; grid-template-columns: max-content 1fr; gap: 0.35rem 1rem; }\n"
-"dd { margin: 0; max-width: 60rem; }\n"
-"dd.code { font-family: ui-monospace, \"DejaVu Sans Mono\", monospace; font-size: 0.9em; }\n"
-"dt.lost, dd.lost { color: var(--bad); }\n"
-".ladder { overflow-x: auto; border: 1px solid var(--edge); border-radius: 0.35rem; margin: 1rem 0 0; background: #fff; }\n"
-"@media (prefers-color-scheme: dark) { .ladder { background: #1a1a1a; } }\n"
-".ladder svg { display: block; }\n"
-"ul { padding: 0; margin: 0.5rem 0; list-style: none; }\n"
-"li { margin: 0.3rem 0; max-width: 70rem; }\n"
-"li.more { margin-left: 1rem; white-space: pre-wrap; }\n"
-"footer { margin-top: 3rem; border-top: 1px solid var(--edge); padding-top: 0.75rem; font-size: 0.9rem; }\n"
-"@media (max-width: 40rem) { dl { grid-template-columns: 1fr; gap: 0.1rem; } dd { margin-bottom: 0.5rem; } h1 { font-size: 1.4rem; } }\n"
-"</style>\n";
+#include "page-head.h"
+;
 
 /* What the program, its checker, and its name say is nothing but text. */
 static void put_text(const char *text, size_t n, FILE *file)
@@ -156,7 +121,7 @@ void page_write(FILE *file, const struct page *page)
 	static const char *const colours[] = { "good", "bad", "bad", "open", "open" };
 
 	fputs(head, file);
-	fprintf(file, "<title>crash-states: %s</title>\n%s", page->verdict, style);
+	fprintf(file, "<title>crash-states: %s</title>\n", page->verdict);
 	fprintf(file, "<header style=\"--colour: var(--%s)\">\n<b>%s</b>\n<h1>%s</h1>\n<p>", colours[page->status], page->verdict,
 		page->sentence);
 	put(page->summary, file);
