@@ -197,11 +197,13 @@ wireshark: $(WS_TREE)/.git ## build/wireshark: the patched InfiniBand dissector,
 selftests: $(KERNEL_TREE)/.git rdma-core ##3 build/selftests: the test programs; build/crash: crash-states
 	@scripts/deps check selftests
 	@$(if $(OWN_RDMA_CORE),,scripts/deps check host-library)
-	$(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash \
-		RDMA_CORE=$(CURDIR)/$(RDMA_OUT) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
-	$(LOCKED) build/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
+	+$(make_crash_states) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
+	+$(make_selftests) $(if $(OWN_RDMA_CORE),,examples)
+make_crash_states = $(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash \
+		RDMA_CORE=$(CURDIR)/$(RDMA_OUT)
+make_selftests = $(LOCKED) build/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/build/selftests \
 		RDMA_CORE=$(if $(OWN_RDMA_CORE),$(CURDIR)/$(RDMA_OUT),/usr) \
-		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests $(if $(OWN_RDMA_CORE),,examples)
+		KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 
 # All that it needs is checked here.
 .PHONY: try
@@ -211,12 +213,21 @@ try: ##1 show in seconds which FLUSH a recorded program has forgotten; needs gcc
 	@scripts/try build/crash/crash-states build/try
 
 .PHONY: demo test smoke
-demo: demo-deps kernel rdma-core selftests ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
+demo: demo-deps ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
+	@$(MAKE) --no-print-directory -j2 kernel demo-programs
 	@selftests/examples/$(demo_$(or $(TARGETS),1))
 # What is missing is known before the build.
-.PHONY: demo-deps
+.PHONY: demo-deps demo-programs
 demo-deps:
 	@scripts/deps check sources kernel $(if $(OWN_RDMA_CORE),rdma-core,host-library) selftests lab
+# Of rdma-core and the programs no more than the demo runs: they are ready before the kernel is.
+demo-programs: $(if $(OWN_RDMA_CORE),$(RDMA_TREE)/.git)
+ifneq ($(OWN_RDMA_CORE),)
+	$(LOCKED) $(RDMA_OUT) scripts/series apply $(RDMA_TREE) $(RDMA_SERIES) '$(RDMA_CORE_SRC)'
+	$(LOCKED) $(RDMA_OUT) scripts/build-rdma-core --for-examples $(RDMA_OUT)
+endif
+	+$(make_crash_states)
+	+$(make_selftests) examples
 demo_1 := demo.sh
 demo_3 := replicas/demo.sh
 test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ##3 run all tests (SUITES='A B': these)
