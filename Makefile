@@ -4,6 +4,7 @@
 
 # Which base: a folder of kernel/, and one of rdma-core-provider/ and of each of userspace/.  DEBUG: a debug
 # kernel, 1 or kcsan.  ULPS=1: a kernel with what uses rxe in the kernel, as modules.
+# KERNEL=KERNEL: what the tests boot in place of the kernel of BASE: a tree, an unpacked package or an image, as for rxe-vm.
 # RDMA_CORE=host: the host's libibverbs, of rdma-core 45 or newer, which demo and examples need only.
 BASE          ?= v6.1
 RDMA_CORE     ?= v56
@@ -60,10 +61,18 @@ endif
 
 # Paths that are given are there, and numbers are numbers.
 space := $() $()
-$(foreach given,LINUX_SRC RDMA_CORE_SRC IPROUTE2_SRC PERFTEST_SRC WIRESHARK_SRC STOCK_KERNEL CONTINUE,$(if $($(given)), \
+$(foreach given,LINUX_SRC RDMA_CORE_SRC IPROUTE2_SRC PERFTEST_SRC WIRESHARK_SRC STOCK_KERNEL KERNEL CONTINUE,$(if $($(given)), \
 	$(if $(wildcard $(subst $(space),\ ,$($(given)))),,$(error $(given)=$($(given)): no such file or folder))))
 $(foreach given,JOBS ROUNDS,$(if $($(given)),$(if $(shell test '$($(given))' -gt 0 2>/dev/null && echo yes),, \
 	$(error $(given)=$($(given)): say a number from 1))))
+
+tested_kernel := kernel
+ifneq ($(KERNEL),)
+override KERNEL := $(shell realpath -- '$(KERNEL)')
+$(if $(shell qemu-scripts/initramfs '$(KERNEL)'),,$(error KERNEL=$(KERNEL) can't be booted))
+export KERNEL
+tested_kernel :=
+endif
 
 # wants TARGET,WORD: the target is of bases for which the word of scripts/bases holds.
 wants = $(if $(filter $1,$(MAKECMDGOALS)),$(if $(filter $(BASE),$(shell scripts/bases $2)),, \
@@ -230,9 +239,9 @@ endif
 	+$(make_selftests) examples
 demo_1 := demo.sh
 demo_3 := replicas/demo.sh
-test: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ##3 run all tests (SUITES='A B': these)
+test: $(tested_kernel) rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ##3 run all tests (SUITES='A B': these; KERNEL=TREE: on yours)
 	@selftests/run-tests $(SUITES)
-smoke: kernel rdma-core selftests ## run a fast subset of the tests
+smoke: $(tested_kernel) rdma-core selftests ## run a fast subset of the tests
 	@selftests/run-tests --smoke
 
 .PHONY: test-others

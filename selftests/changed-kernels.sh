@@ -24,6 +24,7 @@ make_tree() {
 # build_other DEBUG LOG: the kernel of $tree as it is now; from here on, BASE and DEBUG name it.
 build_other() {
 	local c fragments=()
+	unset KERNEL
 	export BASE=$other DEBUG=$1
 	# shellcheck source=qemu-scripts/choices.sh
 	. qemu-scripts/choices.sh

@@ -14,7 +14,8 @@
 #
 #	SUITE --do FUNCTION [ARG...]	run a function of the suite, a case for example, and show what it prints as it comes
 #
-# Without PATTERN and --smoke, LONG=1 adds long_cases.  SEED=N repeats what is left to chance.
+# Without PATTERN and --smoke, LONG=1 adds long_cases.  SEED=N repeats what is left to chance.  KERNEL=KERNEL is what the
+# guests boot, as for rxe-vm.
 #
 # A suite sources this file, sets cases=(), and long_cases=() and smoke_cases=() if it has some, and ends with
 # `run_suite JOBS "$@"`, which runs JOBS cases at a time.  A case is a function, which runs in a process of its own.  It
@@ -32,6 +33,7 @@ here=$root/selftests/suites
 . "$root/qemu-scripts/choices.sh"
 PATH=$root/build/selftests:$PATH
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+[[ -z ${KERNEL-} ]] || KERNEL=$(realpath -m "$KERNEL")
 export RXE_OUT=${RXE_OUT:-$root/build/out}
 mkdir -p "$RXE_OUT"
 work=$(mktemp -d -p "$RXE_OUT")
@@ -42,18 +44,6 @@ cases=() long_cases=() smoke_cases=() patterns=() case_name=
 
 # For a suite: option OPTION [WORD...] takes an option of its own, and sets words to 2 if the next word belongs to it.
 option() { false; }
-
-# kernel_option OPTION [IMAGE]: for `option` of a suite that takes --kernel IMAGE, for rxe-vm, in vm_options
-kernel_option() {
-	[[ $1 == --kernel ]] || return
-	vm_options+=(--kernel "${2:?--kernel needs an image}") words=2
-}
-
-# no_other_kernel OPTION: for `option` of a suite that can't take --kernel
-no_other_kernel() {
-	[[ $1 != --kernel ]] || wrong_usage "--kernel: it loads a module, which has to be built for the kernel"
-	return 1
-}
 
 # For a suite: what each process does before its cases.  An exported variable tells the others what has been done once.
 prepare() { :; }
@@ -69,8 +59,12 @@ stock_kernel() {
 	exit 4
 }
 
-# takes_dma_bufs: does the driver of $BASE register memory regions of dma-bufs?
-takes_dma_bufs() { grep -q reg_user_mr_dmabuf "$root/build/${BASE:-v6.1}/src/drivers/infiniband/sw/rxe/rxe_verbs.c"; }
+# in_driver WORD: does the source of the guests' driver have it?  That of an image is not known.
+in_driver() {
+	local source=${KERNEL:-$root/build/${BASE:-v6.1}/src}
+	[[ ! -e $source/source ]] || source+=/source	# an O= build
+	grep -qs "$1" "$source"/drivers/infiniband/sw/rxe/*.[ch]
+}
 
 # skip_all WHY: for prepare, where no case can run.
 skip_all() {
@@ -110,7 +104,7 @@ run_suite() {
 	while (($#)); do
 		words=1
 		case $1 in
-		-h | --help) "$root/scripts/head-of" "$0"; "$root/scripts/head-of" "${BASH_SOURCE[0]}" | sed -n '/SUITE/,/^Without/p'; exit ;;
+		-h | --help) "$root/scripts/head-of" "$0"; "$root/scripts/head-of" "${BASH_SOURCE[0]}" | sed -n '/SUITE/,/^guests/p'; exit ;;
 		--smoke) smoke=1 ;;
 		--list) list=1 ;;
 		--do) do_one "${@:2}" ;;

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NoReturn, TextIO
 
 from vm import backing
@@ -76,12 +77,12 @@ def rdma_core(folder: str) -> str:
     return folder
 
 
-def writable(file: str) -> str:
+def writable(option: str, file: str) -> str:
     try:
         with open(file, "ab"):
             return file
     except OSError as error:
-        refuse(f"--json {file}: {error.strerror}")
+        refuse(f"{option} {file}: {error.strerror}")
 
 
 def share(folder: str) -> str:
@@ -101,7 +102,7 @@ FLAGS: dict[str, tuple[str, object]] = {
 # Options of the run: each checks its value.
 RUN_OPTIONS: dict[str, Callable[[str], object]] = {
     "name": matching("--name", "[A-Za-z0-9._-]+", "letters, digits, dot, dash and underscore only"),
-    "json": writable,
+    "json": partial(writable, "--json"),
     "timeout": number("--timeout", 1, 10**9, "not a number of seconds"),
     "vlan": number("--vlan", 1, 4094, "a VLAN has a number from 1 to 4094"),
     "mtu": number("--mtu", 576, 65000, "a network card takes 576 to 65000 bytes"),

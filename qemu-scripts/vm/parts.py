@@ -48,12 +48,12 @@ def check_programs(request: Request, places: Places, qemu: str) -> None:
 
 def check_readable(kernel: str) -> None:
     if not os.access(kernel, os.R_OK):
-        refuse(f"--kernel {kernel}: no such file or folder, or not readable by you")
+        refuse(f"{kernel}: no such file or folder, or not readable by you")
 
 
 def kernel_path(guest: Guest, places: Places) -> str:
-    """The default, or what --kernel names."""
-    kernel = guest.options.kernel
+    """What --kernel or the environment names, or the default"""
+    kernel = guest.options.kernel or os.environ.get("KERNEL", "")
     if not kernel:
         base = os.environ.get("BASE") or "v6.1"
         target = "kernel" if base == "v6.1" else f"kernel BASE={base}"

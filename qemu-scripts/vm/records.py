@@ -12,7 +12,7 @@ from vm.places import Places
 # Attackers, the worst first.  Any other `who` of a record names the place where an application meets the bug.
 ATTACKERS = ("any host", "a peer", "a local user", "a kernel user")
 
-SHOWN, NOT_SHOWN, NOT_TRIED, NOT_APPLICABLE = "shown", "not shown", "not tried", "not applicable"
+VERDICTS = SHOWN, NOT_SHOWN, NOT_TRIED, NOT_APPLICABLE = "shown", "not shown", "not tried", "not applicable"
 
 
 @dataclass
@@ -65,9 +65,14 @@ class Record:
 
 
 def read_records(places: Places) -> list[Record]:
-    program = f"{places.root}/scripts/fixes"
-    if not os.path.exists(program):
-        refuse("this release is without the records of bugs, and the tests that show them: take the project's tree")
-    said = subprocess.run([program, "json"], cwd=places.root, stdout=subprocess.PIPE, check=True).stdout
+    # A release has what the program prints.
+    program, printed = f"{places.root}/scripts/fixes", f"{places.root}/kernel/fixes.json"
+    if os.path.exists(program):
+        said = subprocess.run([program, "json"], cwd=places.root, stdout=subprocess.PIPE, check=True).stdout
+    elif os.path.exists(printed):
+        with open(printed, "rb") as file:
+            said = file.read()
+    else:
+        refuse("this release is without the records of bugs: take a newer one, or the project's tree")
     records = [Record(**record) for record in json.loads(said)]
     return sorted(records, key=lambda record: (record.rank, not record.is_dangerous))

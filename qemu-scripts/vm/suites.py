@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from vm.places import Places
 
 # What a suite takes from the environment: these would choose another kernel, or longer cases.
-NOT_PASSED_ON = ("BASE", "DEBUG", "KERNEL", "LONG")
+NOT_PASSED_ON = ("BASE", "DEBUG", "LONG")
 # What conformance says of such a case
 DOWN = "took the guest down"
 
@@ -32,7 +32,7 @@ class Outcome:
     status: int
     results: list[Result] = field(default_factory=list)
     complete: bool = False  # has each plan its results?
-    skipped: str = ""  # why the program skipped all cases
+    skipped: str = ""  # why the program skipped all, or the suite its case
     said: str = ""  # its last words
     splat: str = ""  # the kernel's trouble
     lost: str = ""
@@ -47,19 +47,28 @@ class Outcome:
         return self.splat or (self.lost if ended else "")
 
 
-def read_ktap(lines: list[str], outcome: Outcome) -> None:
+def read_ktap(lines: list[str], outcome: Outcome) -> str:
+    """Returns the case that has begun and has no result."""
     planned: dict[int, int] = {}
     seen: dict[int, int] = {}
+    running = ""
     for line in lines:
         depth = len(line) - len(line.lstrip(" "))
         if plan := re.match(r" *1\.\.([0-9]+)( # SKIP (.*))?", line):
             planned[depth] = planned.get(depth, 0) + int(plan[1])
             outcome.skipped = plan[3] or outcome.skipped
+        elif begun := re.match(r" *#  RUN +(\S+) \.\.\.", line):
+            running = begun[1]
         elif result := re.match(r" *(not )?ok [0-9]+ (?:- )?(.*?)(?: # (SKIP )?(.*))?$", line):
             seen[depth] = seen.get(depth, 0) + 1
             word = "not" if result[1] else "skip" if result[3] else "ok"
             outcome.results.append(Result(re.sub("[ \t]", "_", result[2]), word, result[4] or ""))
+            if word == "skip" and not depth:
+                outcome.skipped = outcome.skipped or result[4] or ""
+            # The result of the suite's case comes even if the guest has gone.
+            running = "" if depth or outcome.results[-1].name == running else running
     outcome.complete = bool(seen) and planned == seen
+    return running
 
 
 def last_words(*texts: str) -> str:
@@ -76,41 +85,46 @@ def read_outcome(folder: str, status: int) -> Outcome:
     for name in ("stderr", "ktap"):
         with open(f"{folder}/{name}", encoding="utf-8", errors="replace") as file:
             texts.append(file.read())
-    read_ktap(texts[1].splitlines(), outcome)
+    running = read_ktap(texts[1].splitlines(), outcome)
     outcome.said = last_words(*texts)
     for path in sorted(glob.glob(f"{glob.escape(folder)}/*/verdict")):
         with open(path, encoding="utf-8", errors="replace") as file:
             word, _, why = file.readline().strip().partition(": ")
         outcome.splat = why if word == "splat" else outcome.splat
         outcome.lost = why if word == "lost" else outcome.lost
+    if running and outcome.trouble(False):
+        outcome.results.append(Result(running, "not", DOWN))
     return outcome
 
 
-def command(places: Places, words: list[str], kernel: str) -> list[str]:
-    return [f"{places.root}/selftests/suites/{words[0]}.sh", *words[1:], "--kernel", kernel]
+@dataclass
+class Suite:
+    """One that runs, in a process group of its own."""
+
+    folder: str
+    process: subprocess.Popen[bytes]
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait()
+
+    def outcome(self) -> Outcome | None:
+        """Nothing as long as it runs"""
+        status = self.process.poll()
+        return None if status is None else read_outcome(self.folder, status)
 
 
-def refusal(places: Places, words: list[str]) -> str:
-    """Why the suite runs on no kernel but the lab's own, or nothing"""
-    done = subprocess.run([*command(places, words, "any"), "--list"], capture_output=True, text=True)
-    said = last_words(done.stderr) if done.returncode else ""
-    return said if said.startswith("--kernel: ") else ""
+def program_of(places: Places, name: str) -> str:
+    return f"{places.root}/selftests/suites/{name}.sh"
 
 
-def run(places: Places, words: list[str], patterns: list[str], kernel: str, folder: str) -> Outcome:
-    """In a process group of its own, which ends with this program."""
+def start(places: Places, words: list[str], kernel: str, folder: str) -> Suite:
     os.mkdir(folder)
     environment = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
-    environment["RXE_OUT"] = folder
+    environment |= {"RXE_OUT": folder, "KERNEL": kernel}
     with open(f"{folder}/ktap", "wb") as ktap, open(f"{folder}/stderr", "wb") as stderr:
-        suite = subprocess.Popen(
-            [*command(places, words, kernel), *patterns],
+        return Suite(folder, subprocess.Popen(
+            [program_of(places, words[0]), *words[1:]],
             stdin=subprocess.DEVNULL, stdout=ktap, stderr=stderr, env=environment, process_group=0,
-        )
-        try:
-            status = suite.wait()
-        except BaseException:
-            os.killpg(suite.pid, signal.SIGTERM)
-            suite.wait()
-            raise
-    return read_outcome(folder, status)
+        ))

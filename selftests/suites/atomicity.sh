@@ -11,8 +11,6 @@ set -euo pipefail
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-option() { no_other_kernel "$@"; }
-
 # The Atomics are executed in rxe_responder().
 # shellcheck disable=SC2016 # for the guest's shell
 [[ ${DEBUG:-0} != kcsan ]] || watch_races='
@@ -34,7 +32,7 @@ atomicity() { in_guest atomicity "$@"; }
 # almost never show.
 slowly() {
 	local before behind
-	before="insmod $("$here/../modules/kernel-module" slow_words) || exit"
+	before="insmod $("$here/../modules/kernel-module" slow_words) || exit" || return
 	# shellcheck disable=SC2016 # for the guest's shell
 	behind='
 		hits=$(cat /sys/module/slow_words/parameters/hits)

@@ -12,13 +12,11 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 churn=$root/selftests/churn
-vm_options=()
-option() { kernel_option "$@"; }
 
 # steps SEED COUNT [STEP...]
 steps() {
 	nested "$root/qemu-scripts/rxe-vm" pair --name churn --timeout $((600 + 15 * $2)) --no-capture \
-		--append slub_debug=FZPU "${vm_options[@]}" \
+		--append slub_debug=FZPU \
 		--server "exec $churn peer" --client "exec $churn steps $*"
 }
 

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The cases of rxe_conformance (see there) in a guest.  A case that takes the guest down has failed, and a new
-# guest runs those after it.
+# guest runs those after it.  A kernel without the verbs is skipped.
 #
-#	--kernel IMAGE	another kernel; one without the verbs is skipped
 #	--legacy-icrc, --flushes-refused, --ipv6, --vlan ID, --mtu BYTES
 #			as for rxe_conformance
 #	--until-down	the first case that takes the guest down is the last one
@@ -27,7 +26,7 @@ option() {
 	--legacy-icrc | --flushes-refused | --ipv6) program_options+=("$1") ;;
 	--vlan | --mtu) program_options+=("$1" "${2:?$1 needs a value}") words=2 ;;
 	--until-down) until_down=1 ;;
-	*) kernel_option "$@" ;;
+	*) false ;;
 	esac
 }
 

@@ -14,7 +14,7 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
 prepare() {
-	takes_dma_bufs || skip_all "rxe of this kernel takes no dma-bufs"
+	in_driver reg_user_mr_dmabuf || skip_all "rxe of this kernel takes no dma-bufs"
 }
 
 # At a page boundary, and at the ends of a region.  What the fixture odp does with a region on demand, it does here with

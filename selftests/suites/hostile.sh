@@ -5,7 +5,6 @@
 # hostile-qps modifies or destroys its QP while it is in use, and its peer floods it.  Each has a guest of its own, and so
 # has a device whose host has IPv6 disabled.  In two guests, QPs enter the error state while WRITEs arrive (flooded-qp).
 #
-#	--kernel IMAGE	another kernel
 #	--legacy-icrc	as for conformance.sh; hostile-wqes only
 #	--flushes-refused	as for hostile-wqes
 #
@@ -22,7 +21,7 @@ vm_options=()
 option() {
 	case $1 in
 	--legacy-icrc | --flushes-refused) wqes+=("$1") ;;
-	*) kernel_option "$@" ;;
+	*) false ;;
 	esac
 }
 

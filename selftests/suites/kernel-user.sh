@@ -9,8 +9,6 @@ set -euo pipefail
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-option() { no_other_kernel "$@"; }
-
 # rdma names the module that a QP belongs to.  KUnit puts its cases one level below its suite.  Here they are on the
 # level of what is done after them, so that ktap.sh shows them as results of the case.
 # shellcheck disable=SC2016 # for the guest

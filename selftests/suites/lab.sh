@@ -520,7 +520,7 @@ what_the_host_lacks_is_named() {
 # As `make` leaves a kernel tree, with one module more than ours has.
 make_tree() {
 	local module own built=$root/build/${BASE:-v6.1}$variant
-	own=$("$here/../modules/kernel-module" slow_words)
+	own=$(KERNEL='' "$here/../modules/kernel-module" slow_words)
 	tree=$work/tree
 	mkdir -p "$tree"/{arch/x86/boot,drivers/misc,include/config}
 	cp "$built/bzImage" "$tree/arch/x86/boot/bzImage"

@@ -8,8 +8,6 @@ set -euo pipefail
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-option() { no_other_kernel "$@"; }
-
 # The workers of rxe have CPUs 3 and 4: one to be held, with interrupts off, and one to act.  Spin locks are fair, as on
 # real hardware: in a virtual machine a task that takes a lock again may be faster than one that has waited for it.  SLUB
 # looks at what is freed, and notices what is freed twice.

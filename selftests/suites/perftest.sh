@@ -5,7 +5,7 @@
 # perftest with its series (build/perftest): what it sends for FLUSH and ATOMIC WRITE, by the server's capture, and what the
 # server's persistent memory holds then.  What cannot be done is refused with a sentence.  No speed is judged.
 #
-# --kernel IMAGE: another kernel that has both requests.  STOCK_6_1=IMAGE: one that has neither, in place of Debian's.
+# STOCK_6_1=IMAGE: a kernel that has neither request, in place of Debian's.
 
 set -euo pipefail
 
@@ -16,13 +16,7 @@ bin=$root/build/perftest/bin
 # The time-out outlasts a busy host, so that nothing is sent twice.
 options="-F -d rxe0 -x 1 -u 20"
 unit=$((2 * 1024 * 1024))	# the alignment of device DAX
-kernel_option=()
 
-option() {
-	[[ $1 == --kernel ]] || return
-	kernel_option=(--kernel "$2")
-	words=2
-}
 
 prepare() {
 	[[ -x $bin/ib_write_lat ]] || wrong_usage "there is no $bin: run \`make perftest\`"
@@ -65,7 +59,7 @@ run_tests() {
 		i=$((i + 1))
 	done <<<"$tests"
 	payload_file >"$work/payload"
-	RXE_OUT=$work "$root/qemu-scripts/rxe-vm" pair --name perftest --timeout 1800 "${kernel_option[@]}" \
+	RXE_OUT=$work "$root/qemu-scripts/rxe-vm" pair --name perftest --timeout 1800 \
 		--server-pmem "$work/nvdimm:64M" --client-share "$work" --client "$client" --server "$server
 			until [ \$(cat /proc/net/tcp /proc/net/tcp6 | grep -c ' 0A ') -ge $tcp ] &&
 				[ \$(rdma res show cm_id | grep -c LISTEN) -ge $cm ]; do sleep 0.1; done
@@ -229,7 +223,7 @@ a_kernel_without_the_requests_is_refused() {
 
 persistence_of_dram_is_refused() {
 	local said
-	said=$("$root/qemu-scripts/rxe-vm" run --name perftest "${kernel_option[@]}" -- sh -c "
+	said=$("$root/qemu-scripts/rxe-vm" run --name perftest -- sh -c "
 		$bin/ib_write_bw $options --flush=persistent 2>&1 &
 		until cat /proc/net/tcp /proc/net/tcp6 | grep -q ' 0A '; do sleep 0.1; done
 		$bin/ib_write_bw $options --flush=persistent \$RXE_ADDR >/dev/null 2>&1

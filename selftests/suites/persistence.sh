@@ -3,16 +3,11 @@
 #
 # Who may register persistence, what it costs, and who waits for a FLUSH (persistence.c), in a guest with four kinds of
 # persistent memory.
-#
-#	--kernel IMAGE	another kernel
 
 set -euo pipefail
 
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
-
-vm_options=()
-option() { kernel_option "$@"; }
 
 # 4 GiB and what describes their pages; a file in it is sparse.
 nvdimm=4224M
@@ -52,7 +47,7 @@ in_guest='
 
 four_kinds_of_memory() {
 	nested "$root/qemu-scripts/rxe-vm" run --name persistence --timeout 1800 --mem 2G --pmem $nvdimm --pmem 64M \
-		--pmem 384M --qemu "$virtio_pmem" --append "$watchdog" "${vm_options[@]}" -- sh -c "$in_guest"
+		--pmem 384M --qemu "$virtio_pmem" --append "$watchdog" -- sh -c "$in_guest"
 }
 
 cases=(four_kinds_of_memory)

@@ -182,9 +182,9 @@ links_come_and_go_with_traffic() {
 # What the base cannot do
 
 the_base_says_that_it_has_neither_verb() {
-	judged "$here/verbs-api.sh" --smoke --kernel "$base_kernel" >"$work/said" || fail "$(<"$work/said")"
+	KERNEL=$base_kernel judged "$here/verbs-api.sh" --smoke >"$work/said" || fail "$(<"$work/said")"
 	grep -q ' ok [0-9]* not supported: ' "$work/said" || fail "$(<"$work/said")"
-	"$here/conformance.sh" --kernel "$base_kernel" >"$work/said" || fail "$(<"$work/said")"
+	KERNEL=$base_kernel "$here/conformance.sh" >"$work/said" || fail "$(<"$work/said")"
 	grep -q '^1\.\.0 # SKIP .* neither FLUSH nor ATOMIC WRITE' "$work/said" || fail "$(<"$work/said")"
 }
 

@@ -4,21 +4,13 @@
 #
 # The API tests, verbs-api, in one guest and in two.  On a kernel without FLUSH and ATOMIC WRITE they test that it says
 # so.
-#
-#	--kernel IMAGE	another kernel
 
 set -euo pipefail
 
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-kernel=()
-option() {
-	[[ $1 == --kernel ]] || return
-	kernel=(--kernel "${2:?--kernel needs an image}") words=2
-}
-
-vm() { nested "$root/qemu-scripts/rxe-vm" "$1" --name verbs-api "${kernel[@]}" "${@:2}"; }
+vm() { nested "$root/qemu-scripts/rxe-vm" "$1" --name verbs-api "${@:2}"; }
 
 # one MEMORY [WRAPPER]: both ends in one guest; the target's memory, what verbs-api runs under
 one() {
