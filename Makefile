@@ -11,6 +11,7 @@ RDMA_CORE     ?= v56
 IPROUTE2      ?= v6.1
 PERFTEST      ?= v25.01
 WIRESHARK     ?= v4.0
+LIBFABRIC     ?= v2.1.0
 DEBUG         ?=
 # A tarball or a tree to use in place of Debian's.
 LINUX_SRC     ?=
@@ -18,6 +19,7 @@ RDMA_CORE_SRC ?=
 IPROUTE2_SRC  ?=
 PERFTEST_SRC  ?=
 WIRESHARK_SRC ?=
+LIBFABRIC_SRC ?=
 # What the tests need to know.
 export BASE RDMA_CORE DEBUG
 
@@ -39,6 +41,7 @@ endif
 include $(call base_mk,userspace/iproute2,IPROUTE2)
 include $(call base_mk,userspace/perftest,PERFTEST)
 include $(call base_mk,userspace/wireshark,WIRESHARK)
+include $(call base_mk,userspace/libfabric,LIBFABRIC)
 
 $(call known,TARGETS,1 3)
 $(call known,DEBUG,0 1 kcsan)
@@ -61,7 +64,7 @@ endif
 
 # Paths that are given are there, and numbers are numbers.
 space := $() $()
-$(foreach given,LINUX_SRC RDMA_CORE_SRC IPROUTE2_SRC PERFTEST_SRC WIRESHARK_SRC STOCK_KERNEL KERNEL CONTINUE,$(if $($(given)), \
+$(foreach given,LINUX_SRC RDMA_CORE_SRC IPROUTE2_SRC PERFTEST_SRC WIRESHARK_SRC LIBFABRIC_SRC STOCK_KERNEL KERNEL CONTINUE,$(if $($(given)), \
 	$(if $(wildcard $(subst $(space),\ ,$($(given)))),,$(error $(given)=$($(given)): no such file or folder))))
 $(foreach given,JOBS ROUNDS,$(if $($(given)),$(if $(shell test '$($(given))' -gt 0 2>/dev/null && echo yes),, \
 	$(error $(given)=$($(given)): say a number from 1))))
@@ -106,6 +109,9 @@ PT_TREE       := $(PT_OUT)/src
 WS_SERIES     := userspace/wireshark/$(WIRESHARK)
 WS_OUT        := build/wireshark
 WS_TREE       := $(WS_OUT)/src
+LF_SERIES     := userspace/libfabric/$(LIBFABRIC)
+LF_OUT        := build/libfabric
+LF_TREE       := $(LF_OUT)/src
 
 # What `fetch` and the trees start from: a path given by the user, or the archive's file.
 fetch_linux = scripts/fetch linux-$(BASE) $(LINUX_TYPE) '$(LINUX_SUITES)' $(LINUX_PACKAGE) '$(LINUX_FILE)'
@@ -121,7 +127,7 @@ help:
 help-all:
 	@awk -F ':.*##[1-4]? ' '/^[a-z0-9-]+:.*##[1-4]? / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "BASE=$(BASE)  RDMA_CORE=$(RDMA_CORE)  DEBUG=1, kcsan: debug kernels  JOBS=N  V=1: all output"
-	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=, PERFTEST_SRC=, WIRESHARK_SRC=: own sources"
+	@echo "LINUX_SRC=, RDMA_CORE_SRC=, IPROUTE2_SRC=, PERFTEST_SRC=, WIRESHARK_SRC=, LIBFABRIC_SRC=: own sources"
 
 .PHONY: deps deps-check deps-lab deps-ulps
 deps: ##1 install the Debian packages that demo and tests need (as root)
@@ -135,9 +141,9 @@ deps_set_of_deps-check := checks
 deps_set_of_deps-lab   := lab
 deps_set_of_deps-ulps  := ulps
 
-.PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark
+.PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark fetch-libfabric
 fetch: fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest ## fetch the sources into the cache, and verify their checksums
-fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark:
+fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark fetch-libfabric:
 	@scripts/deps check sources
 	@$(if $($(SRC_OF_$@)),:,$($(subst -,_,$@)))
 SRC_OF_fetch-linux := LINUX_SRC
@@ -162,6 +168,7 @@ $(eval $(call program,rdma-core,RDMA_CORE,$(RDMA_TREE),$(RDMA_SERIES)))
 $(eval $(call program,iproute2,IPROUTE2,$(IP_TREE),$(IP_SERIES)))
 $(eval $(call program,perftest,PERFTEST,$(PT_TREE),$(PT_SERIES)))
 $(eval $(call program,wireshark,WIRESHARK,$(WS_TREE),$(WS_SERIES)))
+$(eval $(call program,libfabric,LIBFABRIC,$(LF_TREE),$(LF_SERIES)))
 
 # What a folder holds is built by one `make` at a time; the next one finds it ready.  A base's kernels share a tree.
 LOCKED := @scripts/locked
@@ -201,6 +208,11 @@ perftest: $(PT_TREE)/.git rdma-core ## build/perftest: perftest with its series,
 wireshark: $(WS_TREE)/.git ## build/wireshark: the patched InfiniBand dissector, as a plugin of the tshark that is installed
 	$(LOCKED) $(WS_OUT) scripts/series apply $(WS_TREE) $(WS_SERIES) '$(WIRESHARK_SRC)'
 	$(LOCKED) $(WS_OUT) scripts/build-wireshark $(WS_TREE) $(WS_OUT)
+
+.PHONY: libfabric
+libfabric: $(LF_TREE)/.git rdma-core ## build/libfabric: libfabric and its tests with its series, built with this rdma-core
+	$(LOCKED) $(LF_OUT) scripts/series apply $(LF_TREE) $(LF_SERIES) '$(LIBFABRIC_SRC)'
+	$(LOCKED) $(LF_OUT) scripts/build-libfabric $(LF_TREE) $(LF_OUT) $(RDMA_OUT)
 
 .PHONY: selftests
 selftests: $(KERNEL_TREE)/.git rdma-core ##3 build/selftests: the test programs; build/crash: crash-states
@@ -298,6 +310,7 @@ check-trees: $(KERNEL_TREE)/.git
 		kernel/*) what=linux; set -- BASE=$$base $$([ $$base = $(BASE) ] || echo LINUX_SRC=) ;; \
 		userspace/iproute2/*) what=iproute2; set -- IPROUTE2=$$base $$([ $$base = $(IPROUTE2) ] || echo IPROUTE2_SRC=) ;; \
 		userspace/perftest/*) what=perftest; set -- PERFTEST=$$base $$([ $$base = $(PERFTEST) ] || echo PERFTEST_SRC=) ;; \
+		userspace/libfabric/*) what=libfabric; set -- LIBFABRIC=$$base $$([ $$base = $(LIBFABRIC) ] || echo LIBFABRIC_SRC=) ;; \
 		userspace/wireshark/*) what=wireshark; set -- WIRESHARK=$$base $$([ $$base = $(WIRESHARK) ] || echo WIRESHARK_SRC=) ;; \
 		*) what=rdma-core; set -- RDMA_CORE=$$base $$([ $$base = $(RDMA_CORE) ] || echo RDMA_CORE_SRC=) ;; \
 		esac; \
@@ -315,8 +328,8 @@ build/check/$(KERNEL_SERIES)/src/.git $(BASE_OUT)/src/.git: | $(KERNEL_TREE)/.gi
 
 SUBMISSIONS := build/submission
 .PHONY: submission
-submission: $(if $(TOPIC),submission-kernel,submission-rdma-core submission-iproute2 submission-perftest submission-wireshark) ##4 build/submission: mail, and pull requests for rdma-core, perftest and Wireshark; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
-.PHONY: submission-kernel submission-rdma-core submission-iproute2 submission-perftest submission-wireshark
+submission: $(if $(TOPIC),submission-kernel,submission-rdma-core submission-iproute2 submission-perftest submission-wireshark submission-libfabric) ##4 build/submission: mail, and pull requests for rdma-core, perftest, Wireshark and libfabric; SIGNOFF='You <you@example.org>', then TOPIC=, VERSION=, PREVIOUS=; RUN=; RDMA_CORE_GIT=clone
+.PHONY: submission-kernel submission-rdma-core submission-iproute2 submission-perftest submission-wireshark submission-libfabric
 submission-kernel: $(KERNEL_TREE)/.git
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/submission kernel $(KERNEL_TREE) $(KERNEL_SERIES)$(TOPIC:%=/%) \
 		$(SUBMISSIONS)/kernel$(TOPIC:%=-%)
@@ -337,6 +350,8 @@ submission-perftest: $(PT_TREE)/.git
 	@scripts/submission perftest $(PT_TREE) $(PT_SERIES) $(SUBMISSIONS)/perftest
 submission-wireshark: $(WS_TREE)/.git
 	@scripts/submission wireshark $(WS_TREE) $(WS_SERIES) $(SUBMISSIONS)/wireshark
+submission-libfabric: $(LF_TREE)/.git
+	@scripts/submission libfabric $(LF_TREE) $(LF_SERIES) $(SUBMISSIONS)/libfabric
 
 .PHONY: bench
 bench: kernel rdma-core selftests ## measure durable remote append; STOCK_KERNEL=IMAGE: another kernel, too; ROUNDS=N; CONTINUE=DIR: go on with a run that was stopped
@@ -409,7 +424,7 @@ for-users: $(RDMA_TREE)/.git
 .PHONY: export
 export: ##3 write the commits of the trees back as the patches of the series; OWN=1: also where a shared patch differs
 	@for pair in $(KERNEL_TREE):$(KERNEL_SERIES) $(RDMA_TREE):$(RDMA_SERIES) $(IP_TREE):$(IP_SERIES) \
-		$(PT_TREE):$(PT_SERIES) $(WS_TREE):$(WS_SERIES); do \
+		$(PT_TREE):$(PT_SERIES) $(WS_TREE):$(WS_SERIES) $(LF_TREE):$(LF_SERIES); do \
 		[ ! -e "$${pair%:*}/.git" ] || scripts/series export "$${pair%:*}" "$${pair#*:}" || exit; \
 	done
 
