@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 
-SIZE = 2 << 20  # as @NAME@.c has them
+SIZE = 2 << 20  # as @NAME@.py has them
 RECORD = 64
 WORD = 8
 

@@ -35,7 +35,10 @@ def values(places: Places, name: str, python: bool) -> dict[str, str]:
         "NAME": name,
         "LAB": places.root,
         "SUFFIX": ".py" if python else "",
-        "PROGRAMS": name if python else f"{name} checker",
+        "PROGRAM": f"{name}.py" if python else name,
+        "PROGRAMS": "" if python else f"{name} checker",
+        "NEEDS": "python3-pyverbs" if python else "gcc libc6-dev libibverbs-dev librdmacm-dev",
+        "DEBIAN": "13" if python else "12",  # Debian 12's pyverbs has no FLUSH
         "ADDRESS": mine["address"],
         "SLUG": re.sub("^[a-z]*://[^/]*/", "", mine["address"]),
         "VERSION": mine["version"],
@@ -61,11 +64,13 @@ def fill(template: str, words: dict[str, str]) -> str:
 def sources(places: Places, name: str, python: bool) -> dict[str, str]:
     """The log, and its checker, of the examples, under their new names."""
     examples = f"{places.root}/selftests/examples"
-    log = read(f"{examples}/first-log.c").replace("first-log-survives", "checker").replace("first-log", name)
     if python:
-        return {f"{name}.c": log, "checker.py": read(f"{LAB}/template/checker.py")}
-    checker = read(f"{examples}/first-log-survives.c").replace("first-log-survives", "checker")
-    return {f"{name}.c": log, "checker.c": checker.replace("first-log", name)}
+        files = {f"{name}.py": f"{examples}/first-log.py", "checker.py": f"{LAB}/template/checker.py"}
+    else:
+        files = {f"{name}.c": f"{examples}/first-log.c", "checker.c": f"{examples}/first-log-survives.c"}
+    return {
+        to: read(file).replace("first-log-survives", "checker").replace("first-log", name) for to, file in files.items()
+    }
 
 
 def new(places: Places, words: list[str]) -> None:
@@ -82,8 +87,8 @@ def new(places: Places, words: list[str]) -> None:
         os.mkdir(name)
         for to, text in files.items():
             write(f"{name}/{to}", fill(text, filled))
-        if python:
-            os.chmod(f"{name}/checker.py", 0o755)
+            if to.endswith(".py"):
+                os.chmod(f"{name}/{to}", 0o755)
     except OSError as error:
         refuse(f"{error.filename or name}: {error.strerror}")
     print(f"{name}/ has a log, its checker and files for CI.  Run it, then change it:  cd {name} && make")

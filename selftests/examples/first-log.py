@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # mypy: ignore-errors
-"""The log of first-log.c with pyverbs of rdma-core 45 or newer, without rdma_cm: TCP tells each end of the other.
+"""A log with pyverbs of rdma-core 45 or newer, without rdma_cm: TCP tells each end of the other.
 
-    first-log.py target DEVICE                lends the memory, such as /dev/dax0.0, and prints the tail in the end
+    first-log.py target ADDRESS DEVICE        lends the memory, such as /dev/dax0.0, and prints the tail in the end
     first-log.py initiator ADDRESS RECORDS    appends records, one by one
 """
 import ctypes
@@ -12,14 +12,17 @@ import socket
 import struct
 import sys
 
-import pyverbs.enums as e
-from pyverbs.addr import AHAttr, GID, GlobalRoute
-from pyverbs.cq import CQ
-from pyverbs.device import Context
-from pyverbs.mr import MR
-from pyverbs.pd import PD
-from pyverbs.qp import QPAttr, QPCap, QPEx, QPInitAttrEx
-from pyverbs.wr import SGE
+try:
+    import pyverbs.enums as e
+    from pyverbs.addr import AHAttr, GID, GlobalRoute
+    from pyverbs.cq import CQ
+    from pyverbs.device import Context
+    from pyverbs.mr import MR
+    from pyverbs.pd import PD
+    from pyverbs.qp import QPAttr, QPCap, QPEx, QPInitAttrEx
+    from pyverbs.wr import SGE
+except ImportError as error:
+    sys.exit(f"{error}: install python3-pyverbs of Debian 13 or newer, or run `make rdma-core` in rxe-mpe")
 
 PORT, SGID, SIZE, RECORD = 7474, 1, 2 << 20, 64
 OPS = e.IBV_QP_EX_WITH_RDMA_WRITE | e.IBV_QP_EX_WITH_FLUSH | e.IBV_QP_EX_WITH_ATOMIC_WRITE
@@ -38,7 +41,8 @@ def connect(context, qp, tcp, address=0, rkey=0):
     attr.dest_qp_num, attr.path_mtu = number, context.query_port(1).active_mtu
     # Of one post: FLUSH, ATOMIC WRITE, FLUSH.
     attr.max_rd_atomic = attr.max_dest_rd_atomic = 3
-    attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 14, 7, 7, 12
+    # 7 retries would be without end on a stock kernel.
+    attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 14, 6, 7, 12
     qp.to_rts(attr)
     return address, rkey
 
@@ -51,13 +55,14 @@ def open_qp():
     return context, pd, cq, QPEx(context, init)
 
 
-def target(device):
+def target(here, device):
     context, pd, _cq, qp = open_qp()
     with open(device, "r+b") as file:
         memory = mmap.mmap(file.fileno(), SIZE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     mr = MR(pd, SIZE, LENT, address)
-    tcp, _ = socket.create_server(("", PORT)).accept()
+    family = socket.AF_INET6 if ":" in here else socket.AF_INET
+    tcp, _ = socket.create_server((here, PORT), family=family).accept()
     connect(context, qp, tcp, address, mr.rkey)
     tcp.sendall(b"+")  # this end is ready
     tcp.recv(1)  # the initiator is done
@@ -96,8 +101,8 @@ def initiator(peer, records):
     tcp.sendall(b"-")
 
 
-if sys.argv[1:2] == ["target"] and len(sys.argv) == 3:
-    target(sys.argv[2])
+if sys.argv[1:2] == ["target"] and len(sys.argv) == 4:
+    target(sys.argv[2], sys.argv[3])
 elif sys.argv[1:2] == ["initiator"] and len(sys.argv) == 4:
     initiator(sys.argv[2], int(sys.argv[3]))
 else:

@@ -606,25 +606,30 @@ make_refuses_a_path_with_a_space() {
 	[[ $said != *$'\n'* && $said == *"a folder whose path has a space: move this one: $work/a b"* ]] || fail "$said"
 }
 
-# Its checkers judge the recorded runs of first-log, which the new program is at first.
-rxe_vm_new_makes_what_builds_and_judges() {
-	local kind checker run options status
+# new_folders: in-c and in-python, as `rxe-vm new` makes them, in $work, beside the recorded runs of first-log, which the new
+# programs are at first
+new_folders() {
 	tar -xzf "$root/selftests/examples/first-log-runs.tar.gz" -C "$work"
 	cd "$work"
 	"$root/qemu-scripts/rxe-vm" new in-c
 	"$root/qemu-scripts/rxe-vm" new in-python --python
+}
+
+rxe_vm_new_makes_what_builds_and_judges() {
+	local kind checker run options status
+	new_folders
 	! "$root/qemu-scripts/rxe-vm" new in-c 2>said || fail "it writes over a folder"
 	[[ $(<said) == *"in-c: File exists" ]] || fail "it says: $(<said)"
+	[[ -x in-python/in-python.py && ! -e in-python/in-python.c ]] || fail "the log is not in Python: $(ls in-python)"
 	for kind in c python; do
 		plain_make -C in-$kind programs CFLAGS='-O2 -Wall -Werror' || fail "in-$kind is not built"
-		[[ -x in-$kind/in-$kind ]] || fail "there is no in-$kind"
 		! grep -rE '@[A-Z]+@|first-log' in-$kind --include='*.[chpy]*' --include='*.yml' --include=Makefile || fail "a word of the template is left"
 		checker=$(sed -n 's|^CHECKER ?= ||p' in-$kind/Makefile)
-		for options in --serve ''; do
+		for options in '--serve --limit 300' '--limit 20'; do
 			for run in with-flush without-flush; do
 				status=0
 				# shellcheck disable=SC2086 # an option or none
-				(cd in-$kind && "$root/build/crash/crash-states" $options --states 50 --limit 300 "$work/$run" -- "$checker") >said || status=$?
+				(cd in-$kind && "$root/build/crash/crash-states" $options --states 50 "$work/$run" -- "$checker") >said || status=$?
 				cat said
 				case $run,$status in
 				with-flush,[04]) grep -q "states of .*: 0 fail" said || fail "$kind: the right log fails" ;;
@@ -634,6 +639,79 @@ rxe_vm_new_makes_what_builds_and_judges() {
 			done
 		done
 	done
+}
+
+# yaml FILE KEY...: what is there, a list line by line
+yaml() {
+	python3 -c '
+import sys, yaml
+with open(sys.argv[1], encoding="utf-8") as file:
+    value = yaml.safe_load(file)
+for key in sys.argv[2:]:
+    value = value[int(key) if key.isdigit() else key]
+print(*value if isinstance(value, list) else [value], sep="\n")' "$@"
+}
+
+# A runner stands in for each service: it runs the commands by bash, and has a release whose rxe-vm finds a recorded run.
+files_for_ci_do_what_they_should() {
+	local kind program ends url status
+	export RUN
+	new_folders
+	make_stub
+	cat >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm" <<-'END'
+		#!/bin/sh
+		printf '<%s>' "$@"
+		mkdir -p "$RXE_OUT" && ln -sfn "$RUN" "$RXE_OUT/latest"
+	END
+	ln -sf "$root/qemu-scripts/crash-states" "$work/stub/rxe-mpe/qemu-scripts"
+	ln -s "$root/build" "$work/stub/rxe-mpe"
+	mkdir bin
+	printf '#!/bin/sh\necho "apt-get $*"\n' >bin/apt-get
+	printf '#!/bin/sh\nexec "$@"\n' >bin/sudo
+	printf '#!/bin/sh\necho "$*" >>%s/url\nexec tar -C %s/stub --zstd -c rxe-mpe\n' "$work" "$work" >bin/curl
+	chmod +x bin/*
+	PATH=$work/bin:$PATH
+	url=$(sed -n 's/^address\t//p' "$root/OWNER")/releases/download/$(sed -n 's/^version\t//p' "$root/OWNER")
+	for kind in c python; do
+		program=./in-$kind
+		[[ $kind == c ]] || program+=.py
+		ends="<--server><$program target \$RXE_ADDR /dev/dax0.0><--client><$program initiator \$RXE_PEER_ADDR 20>"
+		for RUN in "$work/with-flush" "$work/without-flush"; do
+			as_gitlab
+			[[ $kind == python ]] || as_github
+		done
+	done
+	[[ $(sort -u url) == "-fsSL $url/rxe-mpe-${url##*/}.tar.zst" ]] || fail "another release: $(sort -u url)"
+}
+
+as_gitlab() {
+	local file=$work/in-$kind/.gitlab-ci.yml
+	status=0
+	yaml "$file" survives script >"$work/script"
+	(cd "in-$kind" && rm -rf rxe-mpe && bash -euo pipefail "$work/script") >said 2>&1 || status=$?
+	cat said
+	# A slow machine may not have tried enough: NOT JUDGED.
+	case $RUN,$status in
+	*/with-flush,[02]) grep -q "states of .*: 0 fail" said || fail "$file: what does it judge?" ;;
+	*/without-flush,2) grep -q "The checker: record 0 is lost or torn" said || fail "$file: it does not say why" ;;
+	*) fail "$file: status $status of ${RUN##*/}" ;;
+	esac
+	grep -q '^apt-get install .*\(libibverbs-dev\|python3-pyverbs\).*qemu' said || fail "$file: its packages"
+	grep -qF "$ends" said || fail "$file: the two ends"
+}
+
+as_github() {
+	local file=$work/in-$kind/.github/workflows/survives.yml
+	at() { yaml "$file" jobs survives steps "$@"; }
+	[[ $(at 0 uses) == actions/checkout@* && $(at 2 uses) == */.github/actions/rxe-pair@* ]] || fail "$file: other actions"
+	at 1 run >"$work/script"
+	(cd "in-$kind" && plain_make clean && bash -e "$work/script") || fail "$file: its commands fail"
+	cd "in-$kind"
+	act "$([[ $RUN == */with-flush ]] && echo 0 || echo 1)" RELEASE="$work/stub/rxe-mpe" STATES=50 \
+		CLIENT="$(at 2 with client)" SERVER="$(at 2 with server)" CHECKER="$(at 2 with checker)"
+	cd ..
+	grep -qF "<--kill-server>$ends" said || fail "$file: the two ends"
+	[[ $RUN == */with-flush ]] || annotated "a state that a power cut may leave" "::The checker: record 0 is lost or torn"
 }
 
 make_alone_shows_a_few_targets() {
@@ -705,6 +783,7 @@ cases=(
 	make_refuses_a_path_with_a_space
 	make_alone_shows_a_few_targets
 	rxe_vm_new_makes_what_builds_and_judges
+	files_for_ci_do_what_they_should
 	the_nightly_counts_what_passed
 )
 run_suite 2 "$@"
