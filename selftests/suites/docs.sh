@@ -9,6 +9,7 @@
 #	terminal	wants someone at a terminal
 #
 # A block of code, ``.. code-block:: c``, has what stands in the file that the comment before it names:  .. from FILE
+# So has one of YAML, of a FILE that `rxe-vm new my-log` makes.
 #
 # A block of the class "output" has lines that the commands before it print, each at least in part.  The
 # blocks run in order: one may look at what the one before has left in build/out/latest.
@@ -101,6 +102,15 @@ code_is_that_of_the_examples() {
 	((n)) || fail "no page has code"
 }
 
+files_for_ci_are_those_of_a_new_folder() {
+	local file at page=$root/Documentation/your-ci.rst
+	(cd "$work" && "$root/qemu-scripts/rxe-vm" new my-log)
+	for file in .github/workflows/survives.yml .gitlab-ci.yml; do
+		at=$page:$(awk -v "file=$file" '$2 == "from" && $3 == file { print NR + 1 }' "$page")
+		[[ $(content "$at") == "$(<"$work/my-log/$file")" ]] || fail "$at: copy $file of \`rxe-vm new my-log\` again"
+	done
+}
+
 # The kernel's documentation has some of the pages only.
 pages_for_the_kernel_lead_to_no_others() {
 	local page to pages
@@ -166,6 +176,7 @@ cases=(
 	documents_build_without_a_warning
 	documents_build_without_a_kernel_tree
 	code_is_that_of_the_examples
+	files_for_ci_are_those_of_a_new_folder
 	pages_for_the_kernel_lead_to_no_others
 	every_block_is_marked
 	every_suite_is_described
