@@ -5,6 +5,7 @@
 # commands in Documentation/*.rst has one of these classes; in README.md the class is the word after ```sh:
 #
 #	run		is run here
+#	again		is run here with LONG=1 only, since another suite has the like
 #	long		takes too long, or is what runs this suite
 #	terminal	wants someone at a terminal
 #
@@ -127,7 +128,7 @@ every_block_is_marked() {
 	local class at
 	while read -r class at; do
 		case $class in
-		run | output) ;;
+		run | again | output) ;;
 		long | terminal) echo "# not run, $class, ${at#"$root"/}: $(content "$at" | paste -sd ';')" ;;
 		*) fail "$at: class '$class'" ;;
 		esac
@@ -187,11 +188,14 @@ cases=(
 n=0
 while read -r class at; do
 	n=$((n + 1))
-	[[ $class == run ]] || continue
-	name=${at##*/}
+	name=commands_of_${at##*/}
 	name=${name//[^A-Za-z0-9]/_}
-	cases+=("commands_of_$name")
-	eval "commands_of_$name() { check_block $n; }"
+	case $class in
+	run) cases+=("$name") ;;
+	again) long_cases+=("$name") ;;
+	*) continue ;;
+	esac
+	eval "$name() { check_block $n; }"
 done < <(blocks)
 
 run_suite 1 "$@"
