@@ -417,7 +417,7 @@ for-users: $(RDMA_TREE)/.git
 	@mkdir -p $(RELEASE_RDMA) && ln -sfn $(CURDIR)/$(RDMA_TREE) $(RELEASE_RDMA)/src
 	$(LOCKED) $(RELEASE_RDMA) scripts/build-rdma-core $(RELEASE_RDMA) /run/rxe-vm/rdma-core
 	$(LOCKED) $(RELEASE)/selftests $(MAKE) --no-print-directory -C selftests OUTPUT=$(CURDIR)/$(RELEASE)/selftests \
-		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=. examples
+		RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA) KSELFTEST=$(CURDIR)/build/$(firstword $(KERNELS))/src/tools/testing/selftests examples judge
 	$(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash RDMA_CORE=$(CURDIR)/$(RELEASE_RDMA)
 	@scripts/man-pages
 
