@@ -23,6 +23,7 @@ watchdog="watchdog_thresh=$((10 * scale)) rcupdate.rcu_cpu_stall_timeout=$((21 *
 # shellcheck disable=SC2016 # for the guest
 in_guest='
 	die() { echo "Bail out! $*"; exit 1; }
+	modprobe -q kmem || :	# of a kernel that has it as a module
 	[ "$(cat /proc/sys/kernel/soft_watchdog)" = 1 ] || die "no detector of soft lockups"
 	[ "$(cat /sys/module/rcupdate/parameters/rcu_cpu_stall_suppress)" = 0 ] || die "no detector of RCU stalls"
 	for dax in /sys/bus/dax/devices/*; do
