@@ -87,6 +87,9 @@ class Judge:
         if outcome.splat:
             note(f"judge: the kernel is in trouble before a case of a bug has run: {outcome.splat} ({outcome.folder})")
             raise SystemExit(5)
+        for record in self.records if outcome.skipped else []:
+            if record.words[:1] == ["conformance"] and not record.why:
+                record.conclude(NOT_TRIED, outcome.skipped)
         self.traits = [option for option, case in TRAITS.items() if any(r.word == "not" for r in outcome.matching(case))]
 
     def calls(self) -> list[Call]:
@@ -95,6 +98,8 @@ class Judge:
         for record in self.records:
             if not record.why:
                 words = [word for word in record.words if word not in TRAITS or word in self.traits]
+                # Of hostile, no bug is about what these options tell.
+                words = ["hostile", *self.traits] if words[0] == "hostile" else words
                 # One death is enough; other suites end with their guest.
                 words += ["--until-down"] if record.is_dangerous and words[0] == "conformance" else []
                 # A case of a suite that has results of its own has a guest of its own.
@@ -166,7 +171,7 @@ def conclude(record: Record, outcome: Outcome, alone: bool) -> bool:
         record.conclude(*(SHOWN, in_words(began[0])) if began else (NOT_TRIED, outcome.said))
     elif outcome.skipped and not results and (outcome.complete or not outcome.results):
         record.conclude(NOT_TRIED, outcome.skipped)
-    elif missing and not alone:
+    elif missing and not alone and (trouble or outcome.begun or outcome.lost):
         return False
     elif missing and not trouble:
         record.conclude(NOT_TRIED, outcome.lost or outcome.said or "the suite printed no result")

@@ -56,7 +56,7 @@ class Judged:
         return {why: f"{len(subjects)} bugs" if why == NOT_QUICK else "; ".join(subjects) for why, subjects in reasons.items()}
 
     def told(self, record: Record) -> dict[str, str]:
-        return {"seen": f"{record.why} ({record.run})", "fix": record.fix(self.base), "upstream": "; ".join(record.upstream) or "nothing is known"}
+        return {"seen": record.why, "fix": record.fix(self.base), "upstream": "; ".join(record.upstream) or "nothing is known"}
 
 
 def print_text(judged: Judged) -> None:
@@ -66,7 +66,7 @@ def print_text(judged: Judged) -> None:
         print(textwrap.fill(record.was, 100, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False))
         for name, value in judged.told(record).items():
             print(f"    {name}: {value}")
-        print()
+        print(f"    run: {record.run}\n")
     for verdict in (NOT_TRIED, NOT_APPLICABLE):
         for why, subjects in judged.by_reason(verdict).items():
             print(textwrap.fill(f"{verdict}, {why}: {subjects}", 100, subsequent_indent="    ", break_on_hyphens=False))

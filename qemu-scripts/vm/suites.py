@@ -37,6 +37,11 @@ class Outcome:
     splat: str = ""  # the kernel's trouble
     lost: str = ""
 
+    @property
+    def begun(self) -> bool:
+        """Has any case, below the one of the suite?"""
+        return any(not result.why.startswith("status ") for result in self.results)
+
     def matching(self, pattern: str) -> list[Result]:
         pattern = pattern.partition("/")[2] or pattern
         return [result for result in self.results if fnmatchcase(result.name, pattern)]
@@ -73,6 +78,8 @@ def read_ktap(lines: list[str], outcome: Outcome) -> str:
 
 def last_words(*texts: str) -> str:
     for text in texts:
+        if bail := re.search("Bail out! *(.*)", text):
+            return bail[1]
         lines = [line.strip("# ") for line in text.splitlines() if not re.match(r" *((not )?ok |1\.\.|K?TAP |#? *$)", line)]
         if lines:
             return re.sub("^.*error: ", "", lines[-1])

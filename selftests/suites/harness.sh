@@ -175,11 +175,11 @@ judge_tells_what_shows_from_what_does_not() {
 	[[ $(sed -n 's/^\([a-z][a-z ]*\): \([a-z]*\)$/\1 \2/p' "$work/stdout" | paste -sd ,) == \
 		"any host crashes,a peer warns,a local user hangs,a local user behind,an application fails" ]] || fail "not those bugs, in this order"
 	[[ $(tail -n 1 "$work/stdout") == "5 bugs, 2 not shown, 5 not tried, 2 not applicable" ]] || fail "not these counts"
-	grep -q '^    seen: crashes takes the guest down (' "$work/stdout" || fail "not seen"
+	grep -qx '    seen: crashes takes the guest down' "$work/stdout" || fail "not seen"
 	grep -qx '    fix: kernel/v9.1/crashes.patch' "$work/stdout" || fail "no patch"
 	grep -qx "not tried, no module can be built for .*/lab/image: why: module" "$work/stdout" || fail "no reason"
 	[[ $(head -n 1 "$work/stdout") == "any host can take this kernel down (9.1-stub)" ]] || fail "not the worst first"
-	grep -q '^    seen: behind takes the guest down (' "$work/stdout" || fail "not the case that was running"
+	grep -qx '    seen: behind takes the guest down' "$work/stdout" || fail "not the case that was running"
 	grep -qx 'not tried, no such program: begins' "$work/stdout" || fail "a case that did not begin"
 	grep -q '^not tried, a guest did not end .*: late$' "$work/stdout" || fail "a guest that a busy host made late"
 	grep -qx 'not applicable, there is none: skips' "$work/stdout" || fail "no reason of a skip"
