@@ -133,13 +133,13 @@ help-all:
 deps: ##1 install the Debian packages that demo and tests need (as root)
 deps-check: ## install those that the checks and rdma-core's manual pages need besides (as root)
 deps-lab: ## install only those of the lab (as root)
-deps-ulps: ## install those of the suite ulps besides (as root)
+deps-ulps: ## install those of the suites ulps and programs besides (as root)
 deps deps-check deps-lab deps-ulps:
 	@scripts/deps install $(deps_set_of_$@)
 deps_set_of_deps       := $(if $(OWN_RDMA_CORE),tests,demo)
 deps_set_of_deps-check := checks
 deps_set_of_deps-lab   := lab
-deps_set_of_deps-ulps  := ulps
+deps_set_of_deps-ulps  := soak
 
 .PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark fetch-libfabric
 fetch: fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest ## fetch the sources into the cache, and verify their checksums
