@@ -159,7 +159,7 @@ static void find_near_miss(struct cause *c, const struct model *model, uint64_t 
 			continue;
 		} else if (request_holds(request, offset, mask)) {
 			/* A good one would have been found already. */
-			found = !request->flush ? CULPRIT_GLOBAL :
+			found = !request->flush ? history->rules->visible ? CULPRIT_PERSISTENT : CULPRIT_GLOBAL :
 				!same_qp ? CULPRIT_OTHER_QP :
 				history->rules->strict ? CULPRIT_STRICT : CULPRIT_NO_FLUSH;
 		} else if (same_qp && (meets(history, request, lost) || names_nothing(request, lost))) {
@@ -280,7 +280,7 @@ static void classify_by_flush(struct cause *c, const struct model *model, const 
 /* Is it what the CPU's write-backs and fences are for?  That is what it stored, and what they make durable too late. */
 static bool is_made_durable_by_cpu(const struct history *history, const struct request *lost, const struct update *update)
 {
-	return is_cpu(lost) || (update->covered == NEVER && written_back(history, update) != NEVER);
+	return is_cpu(lost) || (!history->rules->visible && update->covered == NEVER && written_back(history, update) != NEVER);
 }
 
 /* The newest request of the CPU between the moments @from and @to that writes the line of @offset back */
@@ -326,6 +326,20 @@ static void classify_by_cpu(struct cause *c, const struct model *model, const st
  * What kind is it?
  */
 
+/* The signal of a consumer stands for a store that is there. */
+static void find_signal(struct cause *c, const struct model *model, const struct request **elsewhere)
+{
+	const struct request *signal;
+
+	if (model->signal == NEVER)
+		return;
+	signal = &model->history->requests.v[model->signal];
+	if (signal->flow != c->lost->flow)
+		*elsewhere = signal;
+	else if (signal->psn > c->lost->psn)
+		c->seen = signal;
+}
+
 struct cause classify(const struct model *model, const held_list *held, const held_list *needed)
 {
 	const struct history *history = model->history;
@@ -341,6 +355,8 @@ struct cause classify(const struct model *model, const held_list *held, const he
 		c.flush = &history->requests.v[history->flows.v[c.lost->flow].flush.v[update->covered - 1]];
 	c.seen = find_seen_on_qp(model, held, needed, c.lost);
 	elsewhere = find_seen_elsewhere(model, needed, c.lost);
+	if (!c.seen && !elsewhere)
+		find_signal(&c, model, &elsewhere);
 	if (!c.seen && !elsewhere)
 		c.seen = find_durable_before(model, c.lost, update, c.flush);
 	if (is_made_durable_by_cpu(history, c.lost, update))
@@ -359,6 +375,11 @@ static bool is_answered(const struct cause *c) { return c->flush->answer; }
 static bool of_other_key(const struct cause *c) { return c->near->rkey != c->lost->rkey; }
 static bool is_written_back(const struct cause *c) { return c->near; }
 static bool is_covered(const struct cause *c) { return c->flush; }
+static bool is_one_message(const struct cause *c) { return c->model->signal != NEVER && c->lost->message == c->model->history->requests.v[c->model->signal].message; }
+static bool has_signal_of_other_qp(const struct cause *c)
+{
+	return c->model->signal != NEVER && c->lost->flow != c->model->history->requests.v[c->model->signal].flow;
+}
 static bool has_no_length(const struct cause *c) { return !c->near->length; }
 
 /* By how many bytes the FLUSH ends before what was stored, if it begins before that; or 0. */
@@ -398,12 +419,14 @@ static const struct {
 	  "{flush}, which covers it, was never answered: until that {flush.op} has completed, nothing may count on it." },
 	{ CULPRIT_GLOBAL, "global-only", NULL,
 	  "{near} asks for global visibility only, which makes nothing durable{and seen}.  It has to ask for persistence." },
+	{ CULPRIT_PERSISTENT, "persistent-only", NULL,
+	  "{near} asks for persistence only, which makes nothing visible{and seen}.  It has to ask for global visibility, too." },
 	{ CULPRIT_RANGE, "range", has_no_length,
-	  "{near} has length 0, so it makes nothing durable{and seen}.  Its range has to cover what is to be durable." },
+	  "{near} has length 0, so it makes nothing {durable}{and seen}.  Its range has to cover what is to be {durable}." },
 	{ CULPRIT_RANGE, "range", ends_too_early,
-	  "{near} ends {missing} bytes too early, and does not hold all that was stored to the word at {place}{and seen}.  Its range, or its key, has to cover what is to be durable." },
+	  "{near} ends {missing} bytes too early, and does not hold all that was stored to the word at {place}{and seen}.  Its range, or its key, has to cover what is to be {durable}." },
 	{ CULPRIT_RANGE, "range", NULL,
-	  "{near} does not hold all that was stored to the word at {place}{and seen}.  Its range, or its key, has to cover what is to be durable." },
+	  "{near} does not hold all that was stored to the word at {place}{and seen}.  Its range, or its key, has to cover what is to be {durable}." },
 	{ CULPRIT_STRICT, "strict", of_other_key,
 	  "{near} names it by the key {near.key}, and the {lost.op} has the key {lost.key}{and seen}: by --model strict, a FLUSH covers what was stored by its own key." },
 	{ CULPRIT_STRICT, "strict", NULL,
@@ -411,7 +434,7 @@ static const struct {
 	{ CULPRIT_OTHER_QP, "flush-of-other-qp", NULL,
 	  "{near} was sent on QP {near.qp}, and the store on QP {lost.qp}{and seen}: a FLUSH speaks for its own QP only." },
 	{ CULPRIT_READ, "read", NULL,
-	  "{near} follows it{and seen}, but a READ makes nothing durable.  A persistent FLUSH does." },
+	  "{near} follows it{and seen}, but a READ makes nothing {durable}.  A {placing} FLUSH does." },
 	{ CULPRIT_QPS, "other-qp", NULL,
 	  "{flush}, which covers it, had not been executed, and {seen} of QP {seen.qp} is there: a QP does not wait for a {flush.op} of another QP.  Wait until the {flush.op} has completed, or use one QP." },
 	{ CULPRIT_BEFORE, "flush-before-store", NULL,
@@ -424,10 +447,14 @@ static const struct {
 	  "It is non-temporal, but no fence of that thread had been executed{and seen}, so it may not have reached the memory.  SFENCE waits for that." },
 	{ CULPRIT_NO_WRITE_BACK, "no-write-back", NULL,
 	  "No CLWB, CLFLUSHOPT or CLFLUSH of its line had been executed{and seen}.  Write the line back, and let SFENCE follow, before anything counts on it." },
+	{ CULPRIT_NO_FLUSH, "no-flush", is_one_message,
+	  "It has the signal in it: what one request stores may become visible in any order.  Send the signal by a request of its own." },
+	{ CULPRIT_NO_FLUSH, "no-flush", has_signal_of_other_qp,
+	  "The signal is of another QP, which does not wait for it, and no {placing} FLUSH of its own QP that covers it had been answered.  Send the signal on that QP, or wait for a {placing} FLUSH." },
 	{ CULPRIT_NO_FLUSH, "no-flush", is_covered,
-	  "No FLUSH stands between the two{and seen}; {flush}, which covers it, was sent later.  What relies on other data must come after a persistent FLUSH of that." },
+	  "No FLUSH stands between the two{and seen}; {flush}, which covers it, was sent later.  What relies on other data must come after a {placing} FLUSH of that." },
 	{ CULPRIT_NO_FLUSH, "no-flush", NULL,
-	  "No persistent FLUSH of its QP that covers it follows{and seen}.  What relies on other data must come after a persistent FLUSH of that." },
+	  "No {placing} FLUSH of its QP that covers it follows{and seen}.  What relies on other data must come after a {placing} FLUSH of that." },
 	{ CULPRIT_CHECKER, "checker", NULL,
 	  "The checker refuses this state, and then accepts the same state: it depends on time, on chance, or on what an earlier call has left." },
 };
@@ -477,7 +504,11 @@ static void fill_in(const char *name, const struct cause *c, FILE *file)
 	const struct history *history = c->model->history;
 	const char *what = strchr(name, '.');
 
-	if (!strcmp(name, "place"))
+	if (!strcmp(name, "durable"))
+		fputs(history->rules->visible ? "visible" : "durable", file);
+	else if (!strcmp(name, "placing"))
+		fputs(history->rules->visible ? "global" : "persistent", file);
+	else if (!strcmp(name, "place"))
 		fputs(history_place(history, history_offset(history, c->held->word)), file);
 	else if (!strcmp(name, "missing"))
 		fprintf(file, "%" PRIu64, too_early(c));
@@ -523,7 +554,9 @@ static void print_loss(const struct cause *c, const held_list *held, FILE *file)
 	unsigned int lost, all;
 
 	count_words(c->model, c->lost, held, &lost, &all);
-	if (lost < all)
+	if (c->model->history->rules->visible)
+		fprintf(file, "%s may not be visible yet, %u of its %u words.  ", request_text(c->lost), lost, all);
+	else if (lost < all)
 		fprintf(file, "%s has lost %u of its %u words: it is torn.  ", request_text(c->lost), lost, all);
 	else
 		fprintf(file, "%s is lost.  ", request_text(c->lost));
@@ -541,7 +574,7 @@ void cause_print(const struct cause *c, const held_list *held, FILE *file)
 		say("  {flush}, which makes it durable, came only later, at frame {flush.moment}.", c, file);
 	if (c->kind == CULPRIT_NO_FLUSH && c->near)
 		say("  {near} stands between the two, and names other memory.", c, file);
-	if (c->kind == CULPRIT_NO_FLUSH && c->model->history->cpu != NEVER)
+	if (c->kind == CULPRIT_NO_FLUSH && c->model->history->cpu != NEVER && !c->model->history->rules->visible)
 		say("  Nor did the target's CPU make it durable, by a write-back of its line when it was visible, and a fence after that.",
 		    c, file);
 }

@@ -15,6 +15,7 @@ enum culprit {
 	CULPRIT_PASSED,		/* a WRITE passed a FLUSH that was not waited for */
 	CULPRIT_TOO_EARLY,	/* the FLUSH was not answered yet */
 	CULPRIT_GLOBAL,		/* FLUSH for visibility only */
+	CULPRIT_PERSISTENT,	/* the other way round: see visible.h */
 	CULPRIT_RANGE,		/* the FLUSH names other bytes */
 	CULPRIT_STRICT,		/* the FLUSH is of another key, or names a part of the WRITE */
 	CULPRIT_OTHER_QP,	/* the FLUSH is of another QP */

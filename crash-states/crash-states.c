@@ -10,6 +10,7 @@
  *	content.c	what the memory held
  *	group.c		several targets at once
  *	history.c	what the target took, and did to its memory
+ *	visible.c	what a consumer may count on
  *	hints.c		what is suspicious without a checker
  *	model.c		the states that are allowed
  *	sample.c	which of them are checked
@@ -38,6 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../selftests/rdma/rxe_roce.h"
 #include "draw.h"
 #include "explain.h"
 #include "group.h"
@@ -67,7 +69,8 @@ struct options {
 	const char *cuts, *json, *html, *replay, *lose, *run;
 	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
 	const struct rules *rules;
-	bool strict, ktap;
+	bool strict, ktap, visible;
+	LIST(struct polled) signals;	/* --signal; with --visible */
 	struct checker_options checker;
 };
 
@@ -138,6 +141,39 @@ static void use_oracle(struct options *o)
 	o->checker.argv = argv;
 }
 
+/* "0x40" or "0x40/16" */
+static void add_signal(struct options *o, const char *text)
+{
+	struct polled polled = { .length = WORD };
+	char *end;
+
+	polled.offset = strtoull(text, &end, 0);
+	if (end != text && *end == '/' && end[1])
+		polled.length = strtoull(end + 1, &end, 0);
+	if (end == text || *end || *text == '-' || !polled.length || polled.length > SIZE_MAX / 2 || polled.offset > SIZE_MAX / 2)
+		fail("--signal %s: say where it is in IMAGE, and, unless it is 8 bytes, how long: 0x40/16", text);
+	*list_add(&o->signals) = polled;
+}
+
+/* It has to do with no power failure. */
+static void use_visible(struct options *o)
+{
+	struct rules *rules;
+
+	if (!o->visible && o->signals.n)
+		fail("--signal goes with --visible");
+	if (!o->visible)
+		return;
+	if (o->oracle || o->lose)
+		fail("--visible takes neither --oracle nor --lose");
+	if (o->promise && (o->checker.argv || o->signals.n))
+		fail("--visible with --promise takes neither a checker nor --signal: its signals are lines");
+	rules = rules_of_consumer(o->rules);
+	for (size_t i = 0; i < o->signals.n; i++)
+		*list_add(&rules->polled) = o->signals.v[i];
+	o->rules = rules;
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -160,6 +196,8 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "serve", no_argument, NULL, 'v' },
 		{ "promise", required_argument, NULL, 'p' },
 		{ "oracle", required_argument, NULL, 'O' },
+		{ "visible", no_argument, NULL, 'i' },
+		{ "signal", required_argument, NULL, 'g' },
 		{ "checker-memory", required_argument, NULL, 'b' },
 		{ "strict", no_argument, NULL, 'e' },
 		{ "replay", required_argument, NULL, 'r' },
@@ -197,6 +235,8 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'v': o->checker.serve = true; break;
 		case 'p': o->promise = optarg; break;
 		case 'O': o->oracle = optarg; break;
+		case 'i': o->visible = true; break;
+		case 'g': add_signal(o, optarg); break;
 		case 'o': o->json = optarg; break;
 		case 'k': o->ktap = true; break;
 		case 'w': o->html = optarg; break;
@@ -231,11 +271,12 @@ static void parse(struct options *o, int argc, char **argv)
 	use_oracle(o);
 	if (!o->checker.mib)
 		o->checker.mib = half_of_memory(o->checker.jobs);
+	use_visible(o);
 	if (o->lose && (o->checker.argv || o->replay || o->cuts || o->promise))
 		fail("--lose takes neither a checker nor --replay nor --cuts nor --promise");
 	if ((o->ktap || o->html) && (o->lose || o->replay))
 		fail("--ktap and --html take neither --lose nor --replay");
-	if (o->ktap && !o->checker.argv && !o->promise)
+	if (o->ktap && !o->checker.argv && !o->promise && !o->visible)
 		fail("--ktap wants a checker or --promise: without one nothing is judged (crash-states --help)");
 }
 
@@ -298,8 +339,8 @@ static void read_pair(struct run *run, const struct options *o)
 /* The client has waited until all targets were ready, so what they held then is what they held before. */
 static void read_group(struct run *run, const struct options *o)
 {
-	if (o->lose)
-		fail("--lose wants one target: name a folder *.recording in %s", o->run);
+	if (o->lose || o->visible)
+		fail("--%s wants one target: name a folder *.recording in %s", o->visible ? "visible" : "lose", o->run);
 	if (o->capture || o->memory || o->start || o->end)
 		fail("--capture, --memory, --start and --end want one target, and %s is the folder of a group", o->run);
 	run->end = xasprintf("%s/server*.pmem0", o->run);
@@ -319,6 +360,8 @@ static void read_run(struct run *run, const struct options *o)
 		read_pair(run, o);
 	history_read(&run->history, &run->capture, run->memory, run->targets, &run->before, o->rules);
 	model_init(&run->model, &run->history, o->seed);
+	if (o->promise)
+		run->model.signals.n = 0;	/* these are the lines */
 }
 
 /******************************************************************************
@@ -386,7 +429,7 @@ static uint64_t stores_by_cpu(const struct history *history)
 static void count_requests(const struct run *run)
 {
 	const struct history *history = &run->history;
-	size_t connections = history->flows.n - (history->cpu != NEVER);
+	size_t connections = history_qps(history);
 	unsigned int flushes = 0, other = 0, reads = 0;
 	uint64_t uncovered = 0;
 
@@ -419,10 +462,10 @@ static void count_requests(const struct run *run)
 		note("%" PRIu64 " of the stores are covered by FLUSHes of another key, or of a part of them: not by the rules of --model strict",
 		       history->loosely);
 	if (other)
-		note("%u FLUSHes ask for global visibility only: they make nothing durable",
-		       other);
+		note("%u FLUSHes ask for %s", other, history->rules->visible ?
+		     "persistence only: they make nothing visible" : "global visibility only: they make nothing durable");
 	if (reads && uncovered && !history->rules->read)
-		note("%u READs of persistent memory: a READ makes nothing durable", reads);
+		note("%u READs of persistent memory: a READ makes nothing %s", reads, history->rules->visible ? "visible" : "durable");
 	if (history->pulled)
 		note("%u packets were pulled by the target's own READs or Atomics: no request names where they are stored, so they are in no state",
 		       history->pulled);
@@ -431,6 +474,23 @@ static void count_requests(const struct run *run)
 		       run->capture.broken);
 	if (run->capture.half_frame)
 		note("the capture ends in the middle of a frame, as its guest was killed: this frame is left out");
+}
+
+/* Without a signal all would pass.  What the program polls may be what it stores by ATOMIC WRITE. */
+static void need_signals(const struct run *run, const struct options *o)
+{
+	const struct history *history = &run->history;
+	const char *place = "";
+
+	if (o->promise || run->model.signals.n)
+		return;
+	for (size_t i = 0; i < history->requests.n && !*place; i++)
+		if (history->requests.v[i].packet->opcode == ROCE_RC_ATOMIC_WRITE && history->requests.v[i].updates)
+			place = xasprintf(", such as --signal %s, where ATOMIC WRITEs went",
+					  history_place(history, history->stretches.v[history->updates.v[history->requests.v[i].first_update].stretch].offset));
+	if (o->signals.n)
+		fail("--signal: no request has stored to these bytes%s", *place ? place : "");
+	fail("--visible: no SEND and no WRITE with immediate came, so say what the consumer polls: --signal ADDRESS%s", place);
 }
 
 static void show_hints(const struct run *run)
@@ -659,6 +719,15 @@ static int by_moment(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* The consumer has a signal there. */
+static bool is_cut(const struct run *run, unsigned int moment)
+{
+	for (size_t i = 0; i < run->model.signals.n; i++)
+		if (run->history.requests.v[run->model.signals.v[i]].packet->moment == moment)
+			return true;
+	return !run->history.rules->visible;
+}
+
 static void find_cuts(const struct run *run, const struct options *o, cut_list *cuts)
 {
 	size_t n = 0;
@@ -672,9 +741,11 @@ static void find_cuts(const struct run *run, const struct options *o, cut_list *
 		fail("--cuts %s: say for example 12,40-60", o->cuts);
 	qsort(cuts->v, cuts->n, sizeof(*cuts->v), by_moment);
 	for (size_t i = 0; i < cuts->n; i++)
-		if (!n || cuts->v[i] != cuts->v[n - 1])
+		if ((!n || cuts->v[i] != cuts->v[n - 1]) && is_cut(run, cuts->v[i]))
 			cuts->v[n++] = cuts->v[i];
 	cuts->n = n;
+	if (!n)
+		fail("--cuts %s: none of these frames is a signal", o->cuts);
 }
 
 struct failure {
@@ -903,7 +974,8 @@ static void try_checker(struct run *run, struct checker *checker, const word_lis
 	}
 	if (unexplained->n && checker_look(checker, &run->model, &state, &said) != CONSISTENT)
 		fail_to_judge(unexplained, "It accepts what the target held at the end, and refuses it without them", said);
-	note_if_it_accepts_nothing(run, checker);
+	if (!run->history.rules->visible)
+		note_if_it_accepts_nothing(run, checker);
 }
 
 struct check {
@@ -1120,10 +1192,10 @@ static char *text_of(print_function *print, const struct explanation *e, const s
 	return text;
 }
 
-/* What the ladder is drawn from; that of a group's run has no cut that is one of all its targets: NULL. */
+/* What the ladder is drawn from; that of a group's run has no cut that is one of all its targets, a signal has none: NULL. */
 static const char *drawn_from(const struct run *run, const struct options *o)
 {
-	return run->targets > 1 ? NULL : o->capture ? o->capture : run->folder;
+	return run->targets > 1 || o->visible ? NULL : o->capture ? o->capture : run->folder;
 }
 
 /* @alike of the @failed states that fail, by what the checker says. */
@@ -1140,7 +1212,8 @@ static struct finding report(struct run *run, const struct options *o, struct ch
 	f.said = xasprintf("%s", said);
 	keep(run, checker, e, said, f.posted);
 	f.id = xasprintf("state %s", strrchr(f.folder, '/') + 1);
-	f.title = xasprintf("the power fails after frame %s (#%u in the ladder)", moment, capture_ladder(&run->capture, e->state.moment));
+	f.title = xasprintf("%s frame %s (#%u in the ladder)", o->visible ? "the consumer has the signal of" : "the power fails after",
+			    moment, capture_ladder(&run->capture, e->state.moment));
 	f.alike = xasprintf("%zu of the %zu states that fail; the checker says the same of them, but for numbers", alike, failed);
 	f.words = text_of(explanation_words, e, &run->model);
 	f.lost = text_of(explanation_frames, e, &run->model);
@@ -1242,11 +1315,11 @@ static FILE *open_state(const char *folder, const char *id, char cut[32], const 
 {
 	char *path = xasprintf("%s/crash-states/%s/state", folder, id);
 	FILE *file = fopen(path, "r");
-	char model[16];
+	char model[32];
 
 	if (!file)
 		fail_errno("--replay: %s", path);
-	*rules = fscanf(file, "cut %31s model %15s", cut, model) == 2 ? rules_find(model) : NULL;
+	*rules = fscanf(file, "cut %31s model %31s", cut, model) == 2 ? rules_find(model) : NULL;
 	if (!*rules)
 		fail("%s: not understood", path);
 	free(path);
@@ -1317,7 +1390,7 @@ static int replay(struct run *run, const struct options *o)
 		return 0;
 	verdict = checker_look(checker, &run->model, &state, &said);
 	printf("The checker: %s\n%s\n", said, verdict == CONSISTENT ? "consistent" : "not consistent");
-	if (verdict == CONSISTENT && !oracle)
+	if (verdict == CONSISTENT && !oracle && !run->history.rules->visible)
 		note_if_it_accepts_nothing(run, checker);
 	checker_free(checker);
 	return verdict != CONSISTENT;
@@ -1412,11 +1485,12 @@ static void report_promise(const struct run *run, const struct options *o, const
 {
 	const struct request *lost = b->cause.lost;
 	struct finding f = {
-		.id = xasprintf("line at frame %u", b->line->frame), .frame = b->line->frame,
-		.title = xasprintf("the line \"%.*s\" was printed", (int)b->line->length, b->line->text),
+		.id = xasprintf("%s at frame %u", o->promise ? "line" : "signal", b->line->frame), .frame = b->line->frame,
+		.title = xasprintf(o->promise ? "the line \"%.*s\" was printed" : "the consumer has the signal %.*s",
+				   (int)b->line->length, b->line->text),
 		.why = b->why, .posted = posted_by(run, lost), .judge = "Promised",
 		.said = xasprintf("%.*s", (int)b->line->length, b->line->text),
-		.words = lost ? xasprintf("  old     %s: not durable when the line had been printed\n", request_text(lost)) : "",
+		.words = lost ? xasprintf("  old     %s: not %s then\n", request_text(lost), o->visible ? "visible" : "durable") : "",
 		.lost = lost ? frames_of(&run->history, lost) : "",
 		.recorded = drawn_from(run, o),
 	};
@@ -1433,13 +1507,18 @@ static int judge_promises(struct run *run, const struct options *o)
 	broken_promises broken = { };
 	uint64_t kinds[EXPLAINED];
 	unsigned int shown = 0;
+	size_t promises;
 
-	promises_check(&run->model, o->promise, &broken);
+	if (o->promise)
+		promises_check(&run->model, o->promise, &broken);
+	else
+		signals_check(&run->model, &broken);
+	promises = o->promise ? promises_checked() : run->model.signals.n;
 	output_section("What was promised");
-	printf("%zu lines match --promise: %zu came while what their initiator had stored before was not durable\n",
-	       promises_checked(), broken.n);
+	printf("%zu %s: %zu came while what their initiator had stored before was not %s\n", promises,
+	       o->promise ? "lines match --promise" : "signals", broken.n, o->visible ? "visible" : "durable");
 	output_section(NULL);
-	json_promises(promises_checked(), broken.n);
+	json_promises(promises, broken.n);
 	for (size_t i = 0; i < broken.n && shown < EXPLAINED; i++)
 		if (add_kind(kinds, shown, kind_of_cause(&broken.v[i].cause))) {
 			shown++;
@@ -1491,10 +1570,11 @@ static bool hangs_on_schedule(struct schedule schedule)
 }
 
 /* A line that is printed before its answer comes is told after it, if the answer is quick. */
-static void note_quick_answers(const struct run *run, struct schedule schedule)
+static void note_quick_answers(const struct run *run, const struct options *o, struct schedule schedule)
 {
 	if (run->model.all_answers && schedule.hold < QUICK)
-		note("a line that is printed just before its answer came may have passed: run the pair once more with --server-delay 20ms");
+		note("a %s just before its answer came may have passed: run the pair once more with --server-delay 20ms",
+		     o->promise ? "line that is printed" : "signal that was sent");
 }
 
 /*
@@ -1515,8 +1595,10 @@ static int doubt_pass(const struct run *run, const struct options *o)
 {
 	struct schedule schedule = promise_schedule(&run->model, o->promise);
 
-	if (o->promise)
-		note_quick_answers(run, schedule);
+	if (o->promise || o->visible)
+		note_quick_answers(run, o, schedule);
+	if (o->visible && !o->promise)
+		return 0;
 	if ((o->promise && !o->checker.argv && hangs_on_late_lines(run)) || hangs_on_schedule(schedule))
 		return STATUS_NOT_JUDGED;
 	return 0;
@@ -1547,7 +1629,8 @@ int main(int argc, char **argv)
 	on_failure = end_with_error;
 	fail_without_room();
 	if (!o.lose && !o.replay)
-		output_begin(o.run, o.ktap, o.html);
+		output_begin(o.run, o.ktap, o.html, o.visible ? "a consumer may not see yet what it counts on" :
+			     "a power failure may take what the program counts on");
 	output_section("What was recorded");
 	if (o.json)
 		json_begin(o.json);
@@ -1560,14 +1643,17 @@ int main(int argc, char **argv)
 		return replay(&run, &o);
 	json_run(&run.history, o.run);
 	count_requests(&run);
-	show_hints(&run);
+	if (o.visible)
+		need_signals(&run, &o);
+	else
+		show_hints(&run);
 	unexplained = check_end(&run, o.strict);
 	history_needs_stores(&run.history);
-	if (o.promise)
+	if (o.promise || (o.visible && !o.checker.argv))
 		status = judge_promises(&run, &o);
 	if (o.checker.argv)
 		status = worst(status, judge(&run, &o, &unexplained, &coverage));
-	if (!o.promise && !o.checker.argv)
+	if (!o.promise && !o.checker.argv && !o.visible)
 		status = judge_alone(&run);
 	if (!status)
 		status = doubt_pass(&run, &o);

@@ -13,7 +13,7 @@
  * The cases are in cases-*.h, by subject: each may use what those that it includes have.  The compiler has to see one file,
  * because kselftest_harness.h makes a list of cases for each.
  */
-#include "cases-promise.h"
+#include "cases-visible.h"
 
 /******************************************************************************
  * Which cases run: some kernels' harness has no option for it

@@ -37,8 +37,7 @@ static struct history history;
 static struct model model;
 static struct before before;
 
-/* By the rules of that name. */
-static void load(const char *rules)
+static void load_by(const struct rules *rules)
 {
 	end();
 	memory_read(&memory, in_folder("server.memory"));
@@ -47,9 +46,12 @@ static void load(const char *rules)
 		capture_read_cpu(&capture, in_folder("server.cpu"), &memory);
 	content_map(&content, in_folder("server.pmem0.start"), &memory);
 	before.ready = content.bytes;
-	history_read(&history, &capture, &memory, 1, &before, rules_find(rules));
+	history_read(&history, &capture, &memory, 1, &before, rules);
 	model_init(&model, &history, 1);
 }
+
+/* By the rules of that name. */
+static void load(const char *rules) { load_by(rules_find(rules)); }
 
 /* All targets of a group at once. */
 static void load_group(const char *rules)

@@ -9,6 +9,7 @@
 #include "../selftests/rdma/rxe_roce.h"
 #include "history.h"
 #include "proof.h"
+#include "visible.h"
 
 #define PSNS		(1 << 24)
 #define MAX_MTU		4096
@@ -131,7 +132,7 @@ static uint32_t find_end(struct history *history, struct matching *matching,
 		slots[at] = history->flows.n * 2 + 1;
 		*list_add(&history->flows) = (struct flow) {
 			.target = packet->target, .qpn = packet->qpn, .initiator = packet->from, .port = packet->port,
-			.ended = NEVER,
+			.ended = NEVER, .completions = NEVER,
 		};
 	} else {
 		slots[at] = matching->answers.n * 2;
@@ -501,7 +502,7 @@ static void take(struct history *history, struct responder *r, const struct pack
 	struct request request = {
 		.packet = packet, .flow = r->index, .psn = r->expected,
 		.write_va = r->write_va, .write_rkey = r->write_rkey,
-		.write_left = r->write_left, .write_open = r->write_open, .base = NEVER, .proven = NEVER,
+		.write_left = r->write_left, .write_open = r->write_open, .base = NEVER, .found = NEVER, .proven = NEVER,
 	};
 
 	request.odd = take_request(history, r, &request);
@@ -817,7 +818,9 @@ static void add_cpu_flow(struct history *history)
 		return;
 	history->cpu = history->flows.n;
 	/* All has been executed. */
-	*list_add(&history->flows) = (struct flow){ .any_done = true, .done = UINT64_MAX, .ended = NEVER };
+	*list_add(&history->flows) = (struct flow){
+		.any_done = true, .done = UINT64_MAX, .ended = NEVER, .completions = NEVER,
+	};
 	history->device = (struct region){ .length = memory->size };
 	*list_add(&history->device.pieces) = (struct piece){ .length = memory->size };
 }
@@ -840,7 +843,7 @@ static void add_cpu_requests(struct history *history, struct request *taken)
 			.packet = &history->cpu_packets[i], .flow = history->cpu, .psn = i, .psns = 1,
 			.va = event->place, .region = &history->device,
 			.length = cpu_is_write_back(event->operation) ? CPU_LINE : event->length, .base = NEVER,
-			.proven = NEVER,
+			.found = NEVER, .proven = NEVER,
 			.write_open = i && cpu_is_store(event->operation) && goes_on(event, event - 1),
 		};
 	}
@@ -854,11 +857,7 @@ static int by_moment(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/*
- * When the target's program finds the completion of such a request, it sees what the QP stored before.  The requests are the
- * last packet of a SEND, and one with an immediate.  An Atomic tells the same by what it stores.
- */
-static bool completes(const struct request *request)
+bool completes(const struct request *request)
 {
 	switch (request->packet->opcode) {
 	case ROCE_RC_SEND_LAST:
@@ -980,6 +979,8 @@ static bool is_flush(const struct history *history, const struct request *reques
 {
 	switch (request->packet->opcode) {
 	case ROCE_RC_FLUSH:
+		if (history->rules->visible)
+			return request->packet->feth & ROCE_FETH_PLT_GLOBAL;
 		return request->packet->feth &
 		       (ROCE_FETH_PLT_PERSISTENT | (history->rules->global ? ROCE_FETH_PLT_GLOBAL : 0));
 	case ROCE_RC_READ_REQUEST:
@@ -1027,6 +1028,8 @@ static void find_stretches(struct history *history)
 
 	for (size_t i = 0; i < history->requests.n; i++)
 		mark_request(&marks, &history->requests.v[i]);
+	for (size_t i = 0; i < history->rules->polled.n; i++)
+		mark_run(&marks, history->rules->polled.v[i].offset, history->rules->polled.v[i].length, false);
 	if (marks.n)
 		qsort(marks.v, marks.n, sizeof(*marks.v), by_offset);
 	for (size_t i = 0; i < marks.n; i++) {
@@ -1118,7 +1121,7 @@ static void store(struct history *history, uint32_t index, uint32_t s, const uin
 	stretch->n++;
 	history->stores += stretch->words;
 	*list_add(&history->updates) = update;
-	if (history->cpu != NEVER)
+	if (history->cpu != NEVER || history->rules->visible)
 		*list_add(&history->written_back) = NEVER;
 	*list_add(open) = s;
 }
@@ -1313,7 +1316,7 @@ static bool is_visible(const struct history *history, const struct update *updat
 /* All that the line holds now, whatever stored it.  What is older than an update that a fence has covered is durable. */
 static void write_back(const struct history *history, const struct request *request, update_list *pending)
 {
-	uint32_t s = history_stretch_at(history, request->va);
+	uint32_t s = history->rules->visible ? history->stretches.n : history_stretch_at(history, request->va);
 
 	for (; s < history->stretches.n && history->stretches.v[s].offset < request->va + CPU_LINE; s++)
 		for (uint32_t u = history->stretches.v[s].last; u != NEVER; u = history->updates.v[u].before) {
@@ -1467,6 +1470,7 @@ void history_read(struct history *history, const struct capture *capture, const 
 	}
 	free(packets);
 	add_cpu_flow(history);
+	completions_add(history);
 	keep_taken(history);
 
 	find_stretches(history);
@@ -1480,6 +1484,7 @@ void history_read(struct history *history, const struct capture *capture, const 
 		else
 			apply(history, i, &open[flow]);
 	}
+	completions_find(history);
 	for (size_t f = 0; f < history->flows.n; f++)
 		free(open[f].v);
 	free(open);

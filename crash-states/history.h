@@ -38,6 +38,7 @@ struct flow {
 	uint32_t reads;			/* of persistent memory */
 	LIST(uint32_t) requests;	/* in the order of their PSNs */
 	LIST(uint32_t) flush;		/* request of flush number n: flush.v[n - 1] */
+	uint32_t completions;		/* the flow of its completions, see visible.h, or NEVER */
 	LIST(uint32_t) completes;	/* requests that tell the CPU that it sees what precedes them */
 };
 
@@ -58,10 +59,12 @@ struct request {
 	bool write_open;
 	const struct packet *answer;	/* its own: of READ (the last), FLUSH, ATOMIC WRITE, Atomics */
 	uint32_t base;			/* of an Atomic: the request that gave the word what it, or the Atomics before it, found */
+	uint32_t found;			/* the same, but it may be an Atomic */
 	unsigned int proven;		/* the first moment when an answer said that it is executed, or NEVER: see proof.h */
 
 	uint32_t flushes_before;	/* of its QP */
 	uint32_t flush;			/* its number, if it is one; or 0 */
+	uint32_t completion, completions_before;	/* the same, of the completions of its QP */
 	const struct packet *changed;	/* the same, sent again with other bytes; the first count here */
 	uint32_t message;		/* the request that is the first packet of its message */
 	uint32_t first_update, updates;	/* what it did */
@@ -132,7 +135,9 @@ struct history {
 	uint32_t cpu;			/* the flow of the CPU, or NEVER */
 	struct region device;		/* as the CPU sees it: a store has the offset for its VA */
 	struct packet *cpu_packets;
-	LIST(uint32_t) written_back;	/* with a CPU, of each update: the first fence that makes it durable, or NEVER */
+	LIST(uint32_t) written_back;	/* with a CPU, of each update: the first fence that makes it durable, or NEVER;
+					 * by rules of a consumer, the first completion that says it is visible
+					 */
 	uint64_t stores;		/* to them */
 	uint32_t somewhere;		/* SENDs that nothing tells of where they stored */
 	uint32_t pulled;		/* packets that the target has got by its own READs and Atomics: nothing tells where they stored */
@@ -187,10 +192,22 @@ static inline bool is_cpu(const struct request *request)
 	return cpu_is_operation(request->packet->opcode);
 }
 
-/* The number of the CPU's first fence that makes it durable, or NEVER. */
+/* The flow of which a flush may hold the update as well as one of its own: the CPU, or the completions of its QP; or NEVER. */
+static inline uint32_t other_flow(const struct history *history, const struct update *update)
+{
+	return history->rules->visible ? history->flows.v[history->requests.v[update->request].flow].completions : history->cpu;
+}
+
+/* How many QPs there are: the other flows stand for the CPU, and for completions. */
+static inline size_t history_qps(const struct history *history)
+{
+	return (history->flows.n - (history->cpu != NEVER)) / (history->rules->visible ? 2 : 1);
+}
+
+/* The number of the first flush of other_flow() that holds it, or NEVER. */
 static inline uint32_t written_back(const struct history *history, const struct update *update)
 {
-	return history->cpu == NEVER ? NEVER : history->written_back.v[update - history->updates.v];
+	return other_flow(history, update) == NEVER ? NEVER : history->written_back.v[update - history->updates.v];
 }
 
 /* How many fences and CLFLUSHes of the CPU make something durable. */
@@ -214,6 +231,12 @@ static inline void settle_update(struct update *update, unsigned int moment)
 
 /* FETCH ADD or COMPARE SWAP */
 bool is_atomic(const struct request *request);
+
+/*
+ * When the target's program finds the completion of such a request, it sees what the QP stored before.  The requests are the
+ * last packet of a SEND, and one with an immediate.  An Atomic tells the same by what it stores.
+ */
+bool completes(const struct request *request);
 
 /*
  * Are two stores to a word of two QPs, and had no answer said that the first is there before the second came?  Then nothing

@@ -72,7 +72,7 @@ void json_run(const struct history *history, const char *run)
 	put_member("run", run);
 	put_member("model", history->rules->name);
 	fprintf(file, ",\n\"frames\": %u, \"connections\": %zu, \"requests\": %zu, \"words\": %u, \"lines_told\": %zu",
-		history->capture->frames, history->flows.n - (history->cpu != NEVER),
+		history->capture->frames, history_qps(history),
 		history->requests.n - history->capture->cpu.events.n, history->words,
 		history->capture->told.n);
 }

@@ -4,6 +4,7 @@
 
 #include "../selftests/rdma/rxe_roce.h"
 #include "model.h"
+#include "visible.h"
 
 #define FEW_STATES	1024	/* so many are made one by one */
 #define TURNS		4096	/* to bring the words of a line in order */
@@ -86,6 +87,7 @@ static void restart(struct model *model)
 	memset(model->in_message, 0, history->requests.n * sizeof(*model->in_message));
 	model->open.n = model->open_words = 0;
 	model->in_flight = NEVER;
+	model->signal = NEVER;
 }
 
 /* So many flushes of its QP have been executed before it is. */
@@ -118,9 +120,18 @@ static void find_witnesses(struct model *model)
 	for (uint32_t i = 0; i < history->requests.n; i++)
 		if (is_witness(history, &history->requests.v[i]))
 			*list_add(&model->witnesses) = i;
+		else if (history->requests.v[i].proven != NEVER && completions_before(history, &history->requests.v[i]))
+			*list_add(&model->witnesses) = i;
 	if (model->witnesses.n)
 		qsort_r(model->witnesses.v, model->witnesses.n, sizeof(*model->witnesses.v), by_proof,
 			(void *)history);
+}
+
+static void find_signals(struct model *model)
+{
+	for (uint32_t i = 0; i < model->history->requests.n; i++)
+		if (is_signal(model->history, &model->history->requests.v[i]))
+			*list_add(&model->signals) = i;
 }
 
 static bool is_raced(const struct history *history, uint32_t s)
@@ -164,8 +175,10 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 		(void *)history);
 	model->waits = xcalloc(history->requests.n, sizeof(*model->waits));
 	for (uint32_t i = 0; i < history->requests.n; i++)
-		model->waits[i] = history->requests.v[i].base != NEVER || waits_for(history, &history->requests.v[i]);
+		model->waits[i] = history->requests.v[i].base != NEVER || waits_for(history, &history->requests.v[i]) ||
+				  completions_before(history, &history->requests.v[i]);
 	find_witnesses(model);
+	find_signals(model);
 	order_find(history, &model->tied);
 	restart(model);
 }
@@ -190,8 +203,10 @@ static bool may_overtake(const struct history *history, const struct update *fir
 /* Is it durable with so many flushes executed? */
 static bool is_durable(const struct model *model, const struct update *update, const uint32_t *executed)
 {
+	uint32_t other = other_flow(model->history, update);
+
 	return update->covered <= executed[request_of(model, update)->flow] ||
-	       (model->history->cpu != NEVER && written_back(model->history, update) <= executed[model->history->cpu]);
+	       (other != NEVER && written_back(model->history, update) <= executed[other]);
 }
 
 /* Does an update up to @durable follow that is durable with so many flushes executed, and that it cannot overtake? */
@@ -298,16 +313,12 @@ static void receive(struct model *model, uint32_t index)
 	add_in_flight(model, index, request->updates);
 	if (request->flush)
 		model->received[request->flow]++;
+	if (request->completion)
+		model->received[history->flows.v[request->flow].completions]++;
 }
 
-/* What the flush numbered model->executed[] covers, at @position, is durable. */
-static void raise_floor(struct model *model, uint32_t s, int32_t position)
+static void lift_floor(struct model *model, uint32_t s, int32_t position)
 {
-	if (position <= model->durable[s] && !model->raced[s])
-		return;
-	if (position > model->durable[s])
-		model->durable[s] = position;
-	position = lowest(model, s, model->durable[s], model->executed);
 	while (model->floor[s] < position) {
 		uint32_t r = stretch_update(model->history, s, ++model->floor[s])->request;
 		uint32_t message = model->history->requests.v[r].message;
@@ -319,13 +330,23 @@ static void raise_floor(struct model *model, uint32_t s, int32_t position)
 	set_open(model, s);
 }
 
-/* The answer to @request says that so many flushes of its QP have been executed. */
-static void execute(struct model *model, const struct request *request, uint32_t flushes)
+/* What the flush numbered model->executed[] covers, at @position, is durable. */
+static void raise_floor(struct model *model, uint32_t s, int32_t position)
 {
-	const struct flow *flow = &model->history->flows.v[request->flow];
+	if (position <= model->durable[s] && !model->raced[s])
+		return;
+	if (position > model->durable[s])
+		model->durable[s] = position;
+	lift_floor(model, s, lowest(model, s, model->durable[s], model->executed));
+}
 
-	while (model->executed[request->flow] < flushes) {
-		uint32_t f = flow->flush.v[model->executed[request->flow]++];
+/* So many flushes of the flow have been executed. */
+static void execute(struct model *model, uint32_t index, uint32_t flushes)
+{
+	const struct flow *flow = &model->history->flows.v[index];
+
+	while (model->executed[index] < flushes) {
+		uint32_t f = flow->flush.v[model->executed[index]++];
 		const struct request *flush = &model->history->requests.v[f];
 
 		for (size_t i = 0; i < flush->covers.n; i++) {
@@ -336,11 +357,78 @@ static void execute(struct model *model, const struct request *request, uint32_t
 	}
 }
 
+/* Where the store of the request is seen, so many flushes have been executed, and completions come, of those received. */
+static void execute_before(struct model *model, const struct request *request, uint32_t flushes)
+{
+	uint32_t other = model->history->flows.v[request->flow].completions, completions;
+
+	execute(model, request->flow, flushes < model->received[request->flow] ? flushes : model->received[request->flow]);
+	if (other == NEVER)
+		return;
+	completions = completions_before(model->history, request);
+	execute(model, other, completions < model->received[other] ? completions : model->received[other]);
+}
+
+/* The signal that came at @moment, or NEVER. */
+static uint32_t signal_at(const struct model *model, unsigned int moment)
+{
+	const struct request *requests = model->history->requests.v;
+	size_t low = 0, high = model->signals.n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (requests[model->signals.v[middle]].packet->moment < moment)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < model->signals.n && requests[model->signals.v[low]].packet->moment == moment ? model->signals.v[low] : NEVER;
+}
+
+/* Does a consumer that has the signal @next know what it knew by @last?  It need not have seen that one. */
+static bool implies(const struct history *history, const struct request *next, const struct request *last)
+{
+	if (next->flow != last->flow || next < last)
+		return false;
+	if (!history->rules->polled.n)
+		return true;
+	return (next->found == NEVER ? last->found == NEVER : &history->requests.v[next->found] == last) && next->updates == 1 && last->updates == 1 &&
+	       history->updates.v[next->first_update].stretch == history->updates.v[last->first_update].stretch &&
+	       waits_for(history, next) >= waits_for(history, last) &&
+	       completions_before(history, next) >= completions_before(history, last);
+}
+
+/* The consumer has the signal. */
+static void see(struct model *model, uint32_t signal)
+{
+	const struct history *history = model->history;
+	const struct request *seen = &history->requests.v[signal];
+
+	model->signal = signal;
+	if (!history->rules->polled.n) {
+		execute(model, history->flows.v[seen->flow].completions, seen->completion);
+		return;
+	}
+	for (const struct request *r = seen; r; r = r->found == NEVER ? NULL : &history->requests.v[r->found])
+		execute_before(model, r, waits_for(history, r));
+	for (uint32_t u = seen->first_update; u < seen->first_update + seen->updates; u++) {
+		uint32_t s = history->updates.v[u].stretch;
+
+		if (!is_polled(history, s))
+			continue;
+		model->durable[s] = model->top[s];
+		lift_floor(model, s, model->top[s]);
+	}
+}
+
 void model_cut(struct model *model, unsigned int moment)
 {
 	const struct history *history = model->history;
+	uint32_t signal = signal_at(model, moment);
 
-	if (moment < model->moment)
+	if (moment < model->moment ||
+	    (model->signal != NEVER && (signal == NEVER || !implies(history, &history->requests.v[signal], &history->requests.v[model->signal]))))
 		restart(model);
 	model->moment = moment;
 	for (; model->requests < history->requests.n &&
@@ -351,22 +439,24 @@ void model_cut(struct model *model, unsigned int moment)
 
 		if (!answered(flush, moment))
 			break;
-		execute(model, flush, flush->flush);
+		execute_before(model, flush, flush->flush);
 	}
 	for (; model->witnessed < model->witnesses.n; model->witnessed++) {
 		const struct request *witness = &history->requests.v[model->witnesses.v[model->witnessed]];
 
 		if (witness->proven > moment)
 			break;
-		execute(model, witness, witness->flushes_before);
+		execute_before(model, witness, waits_for(history, witness));
 	}
 	while (cpu_fences(history) && model->executed[history->cpu] < cpu_fences(history)) {
 		const struct request *fence = cpu_fence(history, model->executed[history->cpu] + 1);
 
 		if (!answered(fence, moment))
 			break;
-		execute(model, fence, fence->flush);
+		execute(model, history->cpu, fence->flush);
 	}
+	if (signal != NEVER)
+		see(model, signal);
 }
 
 static int by_moment(const void *a, const void *b)
@@ -376,12 +466,25 @@ static int by_moment(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static unsigned int *signal_cuts(const struct model *model, size_t *n)
+{
+	unsigned int *cuts = xcalloc(model->signals.n, sizeof(*cuts));
+
+	for (*n = 0; *n < model->signals.n; ++*n)
+		cuts[*n] = model->history->requests.v[model->signals.v[*n]].packet->moment;
+	return cuts;
+}
+
 unsigned int *model_cuts(const struct model *model, size_t *n)
 {
 	const struct history *history = model->history;
-	unsigned int *cuts = xcalloc(model->all_answers + model->witnesses.n + cpu_fences(history) + 1, sizeof(*cuts));
+	unsigned int *cuts;
 
 	*n = 0;
+	if (history->rules->visible)
+		return signal_cuts(model, n);
+	cuts = xcalloc(model->all_answers + model->witnesses.n + cpu_fences(history) + 1, sizeof(*cuts));
+
 	for (uint32_t i = 0; i < model->all_answers; i++)
 		cuts[(*n)++] = history->requests.v[model->answer[i]].answer->moment - 1;
 	for (size_t i = 0; i < model->witnesses.n; i++)
@@ -451,20 +554,30 @@ static bool is_enabled(const struct model *model, const struct update *update)
 {
 	if (!model->waits[update->request])
 		return true;
-	for (const struct request *r = request_of(model, update); r; r = base_of(model, r))
-		if (waits_for(model->history, r) > model->chosen[r->flow])
+	for (const struct request *r = request_of(model, update); r; r = base_of(model, r)) {
+		uint32_t completions = completions_before(model->history, r);
+
+		if (waits_for(model->history, r) > model->chosen[r->flow] ||
+		    (completions && completions > model->chosen[model->history->flows.v[r->flow].completions]))
 			return false;
+	}
 	return true;
+}
+
+/* Of those that came. */
+static void choose_executed(struct model *model, uint32_t flow, uint32_t flushes)
+{
+	if (flushes > model->chosen[flow] && flushes <= model->received[flow])
+		model->chosen[flow] = flushes;
 }
 
 /* Let all of them have been executed, of those that came: what an Atomic found may have come after it. */
 static void enable(struct model *model, const struct update *update)
 {
 	for (const struct request *r = request_of(model, update); r; r = base_of(model, r)) {
-		uint32_t flushes = waits_for(model->history, r);
-
-		if (flushes > model->chosen[r->flow] && flushes <= model->received[r->flow])
-			model->chosen[r->flow] = flushes;
+		choose_executed(model, r->flow, waits_for(model->history, r));
+		if (completions_before(model->history, r))
+			choose_executed(model, model->history->flows.v[r->flow].completions, completions_before(model->history, r));
 	}
 }
 
@@ -806,18 +919,25 @@ bool model_choice(struct model *model, size_t n, struct state *state)
 	return true;
 }
 
-/* A FLUSH that covers what is lost has not been executed. */
+/* A flush that holds what is lost has not been executed. */
+static void choose_without(struct model *model, uint32_t flow, uint32_t flush)
+{
+	if (flush > model->executed[flow] && flush <= model->chosen[flow])
+		model->chosen[flow] = flush - 1;
+}
+
 void model_lose(struct model *model, model_pick pick, const void *arg, struct state *state)
 {
 	choose(model, model->received);
 	for_each_open_stretch(model, s)
 		for (int32_t p = model->floor[s] + 1; p <= model->top[s]; p++) {
 			const struct update *update = stretch_update(model->history, s, p);
-			uint32_t flow = request_of(model, update)->flow, *chosen = &model->chosen[flow];
 
-			if (update->covered > model->executed[flow] && update->covered <= *chosen &&
-			    picks_any(model, update, pick, arg))
-				*chosen = update->covered - 1;
+			if (!picks_any(model, update, pick, arg))
+				continue;
+			choose_without(model, request_of(model, update)->flow, update->covered);
+			if (other_flow(model->history, update) != NEVER)
+				choose_without(model, other_flow(model->history, update), written_back(model->history, update));
 		}
 	raise_floors(model);
 	for_each_open_stretch(model, s)

@@ -7,6 +7,8 @@
  * been executed, or fences of the CPU, a later cut allows all that an earlier one does.  So the cuts before each such
  * answer and fence, and the last, have all states.
  *
+ * By rules of a consumer a cut is the moment of a signal, when the consumer has that and nothing that came after: see visible.h.
+ *
  * permits() in model.c decides whether a word may hold a value, and so whether its newest one may be lost; execute() there
  * raises what a flush guarantees.  Which flush covers a store: cover_stretch() in history.c.
  */
@@ -62,6 +64,8 @@ struct model {
 	uint32_t all_answers;
 	LIST(uint32_t) witnesses;	/* requests proven to be executed, which says more than the answers to FLUSHes did */
 	uint32_t witnessed;		/* so many of them */
+	LIST(uint32_t) signals;		/* by rules of a consumer: requests that it may wait for */
+	uint32_t signal;		/* the one that it has at this cut, or NEVER */
 
 	/* Of use inside. */
 	int32_t *raised;		/* what is durable, when so many flushes as in @chosen have been executed */

@@ -33,8 +33,20 @@ static ssize_t diagnose(void *to, const char *text, size_t n)
 	return n;
 }
 
-void output_begin(const char *run, bool ktap, const char *html)
+/* What the exit status says, in words. */
+static struct verdict {
+	int status;
+	const char *colour, *word, *sentence;
+} verdicts[] = {
+	{ 0, "32", "CONSISTENT", "nothing that was tried fails" },
+	{ 1, "31", "NOT CONSISTENT", NULL },
+	{ STATUS_NOT_JUDGED, "33", "NOT JUDGED", "nothing fails, and not enough was tried" },
+	{ STATUS_ERROR, "31", "NO VERDICT", "this run cannot be judged" },
+};
+
+void output_begin(const char *run, bool ktap, const char *html, const char *wrong)
 {
+	verdicts[1].sentence = wrong;
 	run_folder = run;
 	is_ktap = ktap;
 	page = html ? fopen(html, "w") : NULL;
@@ -52,17 +64,6 @@ void output_begin(const char *run, bool ktap, const char *html)
 		fail("no memory");
 	setvbuf(stderr, NULL, _IOLBF, 0);
 }
-
-/* What the exit status says, in words. */
-static const struct verdict {
-	int status;
-	const char *colour, *word, *sentence;
-} verdicts[] = {
-	{ 0, "32", "CONSISTENT", "nothing that was tried fails" },
-	{ 1, "31", "NOT CONSISTENT", "a power failure may take what the program counts on" },
-	{ STATUS_NOT_JUDGED, "33", "NOT JUDGED", "nothing fails, and not enough was tried" },
-	{ STATUS_ERROR, "31", "NO VERDICT", "this run cannot be judged" },
-};
 
 static const struct verdict *verdict_of(int status)
 {

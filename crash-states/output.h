@@ -11,9 +11,9 @@
 
 /*
  * From now on all that is printed is held.  With @ktap it is a diagnosis, and so are errors; @html is a page to write it to, too, or
- * NULL.
+ * NULL; @wrong is what a status of 1 says.
  */
-void output_begin(const char *run, bool ktap, const char *html);
+void output_begin(const char *run, bool ktap, const char *html, const char *wrong);
 
 /* The page has what is printed from now on under this heading; NULL: it does not, as output_finding() tells it. */
 void output_section(const char *heading);

@@ -220,6 +220,30 @@ void promises_check(struct model *model, const char *pattern, broken_promises *b
 		fail("--promise %s: none of the %zu lines that initiators printed matches it", pattern, capture->told.n);
 }
 
+void signals_check(struct model *model, broken_promises *broken)
+{
+	struct speaker speaker = { NULL, xcalloc(model->history->flows.n, sizeof(bool)) };
+
+	for (size_t i = 0; i < model->signals.n; i++) {
+		const struct request *signal = &model->history->requests.v[model->signals.v[i]];
+		struct told *line = xcalloc(1, sizeof(*line));
+
+		*line = (struct told){
+			.frame = signal->packet->frame, .moment = signal->packet->moment, .time = signal->packet->time,
+			.text = xasprintf("%s", request_text(signal)), .length = strlen(request_text(signal)),
+		};
+		memcpy(line->mac, signal->packet->mac, sizeof(line->mac));
+		if (!speaker.mac || memcmp(speaker.mac, line->mac, sizeof(line->mac))) {
+			speaker.mac = line->mac;
+			find_flows(model->history, &speaker);
+		}
+		model_cut(model, line->moment);
+		if (!is_quiet(model, &speaker))
+			*list_add(broken) = explain_promise(model, line, &speaker);
+	}
+	free(speaker.flows);
+}
+
 bool promise_print_open(struct model *model, const struct told *line, FILE *file)
 {
 	struct speaker speaker = { line->mac, xcalloc(model->history->flows.n, sizeof(bool)) };

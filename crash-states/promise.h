@@ -20,6 +20,9 @@ struct broken_promise {
 
 typedef LIST(struct broken_promise) broken_promises;
 
+/* By rules of a consumer: each signal promises that all is visible which its initiator has stored before.  It stands for a line. */
+void signals_check(struct model *model, broken_promises *broken);
+
 /* Of the lines that match the extended regular expression @pattern.  Ends the program if there are none, or it is none. */
 void promises_check(struct model *model, const char *pattern, broken_promises *broken);
 

@@ -171,6 +171,7 @@ static void look_at_atomic(struct history *history, struct request *request)
 		return;
 	request->base = find_store(history, s, place - history->stretches.v[s].offset, (uint8_t *)&found,
 				   request->answer->moment, request);
+	request->found = request->base;
 	if (request->base != NEVER && is_atomic(&history->requests.v[request->base]))
 		request->base = history->requests.v[request->base].base;
 }

@@ -778,6 +778,103 @@ a_send_is_followed_to_its_buffer() {
 	says "8 words were changed by none of these requests, but by the target's own CPU, or by a SEND: 0x100000-0x10003f"
 }
 
+# visible_log COMMAND_OF_SED...: a run of first-log with these changes, whose target lends its memory for all that it does
+visible_log() {
+	sed -e 's/IBV_ACCESS_FLUSH_PERSISTENT)/IBV_ACCESS_FLUSH_PERSISTENT | IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_REMOTE_ATOMIC)/' \
+		-e 's/IBV_QP_EX_WITH_ATOMIC_WRITE/& | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM/' \
+		-e 's|record\[RECORD / 8\]|record[RECORD / 8 + 1]|' "$@" "$here/../examples/first-log.c" >"$work/log.c"
+	cc -I"$root/build/rdma-core/include" -L"$root/build/rdma-core/lib" -o "$work/visible-log" "$work/log.c" -lrdmacm -libverbs
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-visible --server-pmem 64M --server-delay 20ms \
+		--server "$work/visible-log target \$RXE_ADDR /dev/dax0.0" \
+		--client "$work/visible-log initiator \$RXE_PEER_ADDR 20" >"$work/log" 2>&1 || fail "$(<"$work/log")"
+	run=$(readlink -f "$work/out/latest")
+}
+
+# The place of the tail in the registered words, after the record.
+beside='ibv_wr_set_sge(qp, words->lkey, (uintptr_t)(word + RECORD / 8), 8)'
+no_flush_of_records='/RECORD, IBV_FLUSH_PERSISTENT/d'
+
+# Its target looks when it has the SEND at the end.  One that polled the tail would be wrong, as would one that trusts the lines.
+a_consumer_is_wrong_by_its_signal() {
+	local id tail='[ $(od -A n -t u8 -N 8 "$IMAGE") -lt 3 ] || [ $(od -A n -t u8 -j 128 -N 8 "$IMAGE") = 2 ]'
+	visible_log
+	crash_states 0 --visible "$run"
+	says "1 signals: 0 came while what their initiator had stored before was not visible"
+	crash_states 1 --visible --signal 0 --json "$work/json" "$run"
+	verdict "NOT CONSISTENT"
+	says "20 signals: 20 came while"
+	says "asks for persistence only, which makes nothing visible, and ATOMIC WRITE psn "
+	[[ $(member broken 0 kind) == persistent-only && $(member model) == spec/visible ]] || fail "$(<"$work/json")"
+	crash_states 0 --visible --model ordered --signal 0 "$run"
+	crash_states 1 --visible --promise 'is durable' "$run"
+	says "20 lines match --promise: 20 came while what their initiator had stored before was not visible"
+	# The same by a checker, which reads the second record when the tail is there.
+	crash_states 0 --visible "$run" -- sh -c "$tail"
+	crash_states 1 --visible --signal 0 "$run" -- sh -c "$tail"
+	says ": the consumer has the signal of frame "
+	id=$(sed -n 's/^State \(.*\): the consumer.*/\1/p' <<<"$said" | head -n 1)
+	crash_states 1 --replay "$id" "$run" -- sh -c "$tail"
+	crash_states 0 "$run" -- sh -c "$tail"
+}
+a_flush_for_both_is_right_for_all() {
+	visible_log -e 's/IBV_FLUSH_PERSISTENT,/IBV_FLUSH_PERSISTENT | IBV_FLUSH_GLOBAL,/'
+	crash_states 0 --visible --signal 0 "$run"
+	says "20 signals: 0 came while"
+	crash_states 0 --visible --promise 'is durable' "$run"
+	crash_states 0 --promise 'is durable' "$run"
+}
+an_atomic_is_a_right_signal() {
+	visible_log -e "$no_flush_of_records" -e "s|ibv_wr_atomic_write(.*|ibv_wr_atomic_fetch_add(qp, log->rkey, log->addr, 1); $beside;|"
+	crash_states 0 --visible --signal 0 "$run"
+	says "20 signals: 0 came while"
+	crash_states 1 --promise 'is durable' "$run"
+}
+an_immediate_is_a_right_signal() {
+	visible_log -e "$no_flush_of_records" \
+		-e "s|ibv_wr_atomic_write(.*|word[RECORD / 8] = tail; ibv_wr_rdma_write_imm(qp, log->rkey, log->addr, 0); $beside;|" \
+		-e 's/max_recv_wr = 1,/max_recv_wr = 32,/' \
+		-e 's/if (rdma_post_recvv(id, NULL, NULL, 0) || /for (int i = 0; i < 32; i++)\n\t\trdma_post_recvv(id, NULL, NULL, 0);\n\tif (/' \
+		-e 's/if (rdma_get_recv_comp/do if (rdma_get_recv_comp/' \
+		-e 's/errx(1, "the initiator is gone");/&\n\twhile (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM);/'
+	crash_states 0 --visible "$run"
+	says "21 signals: 0 came while"
+	# Who polls the tail has not waited for the completion.
+	crash_states 1 --visible --signal 0 "$run"
+}
+a_flag_by_write_is_a_wrong_signal() {
+	visible_log -e 's/IBV_FLUSH_PERSISTENT,/IBV_FLUSH_GLOBAL,/' \
+		-e "s|ibv_wr_atomic_write(.*|word[RECORD / 8] = tail; ibv_wr_rdma_write(qp, log->rkey, log->addr); $beside;|"
+	crash_states 1 --visible --signal 0 "$run"
+	says "had not been executed, and WRITE psn "
+	says ": a WRITE may pass a FLUSH.  Wait until the FLUSH has completed"
+}
+a_flush_that_is_too_short_is_a_wrong_signal() {
+	visible_log -e 's/RECORD, IBV_FLUSH_PERSISTENT,/RECORD - 8, IBV_FLUSH_GLOBAL,/'
+	crash_states 1 --visible --signal 0 "$run"
+	says "ends 8 bytes too early"
+	says "has to cover what is to be visible"
+}
+
+# Without guests: the tail of a ring is the signal.
+a_signal_is_named() {
+	make_ring global 60
+	crash_states 2 --visible "$work/ring"
+	says "no SEND and no WRITE with immediate came, so say what the consumer polls: --signal ADDRESS, such as --signal 0x0"
+	crash_states 2 --visible --signal 0xff00 "$work/ring"
+	says "--signal: no request has stored to these bytes"
+	crash_states 0 --visible --signal 0 "$work/ring" -- sh -c "ANSWERED=/dev/null $ring"
+	says "60 states of 60 cuts"
+	crash_states 0 --visible --signal 0/8 --cuts 1-20 "$work/ring" -- sh -c "ANSWERED=/dev/null $ring"
+	crash_states 2 --visible --signal 0 --cuts 1 "$work/ring" -- sh -c "ANSWERED=/dev/null $ring"
+	says "--cuts 1: none of these frames is a signal"
+	make_ring right 60
+	crash_states 1 --visible --signal 0 "$work/ring" -- sh -c "ANSWERED=/dev/null $ring"
+	ktap 1 --visible --signal 0 "$work/ring"
+	make_ring copies 60
+	crash_states 2 --visible "$work/ring"
+	says "--visible wants one target: name a folder *.recording"
+}
+
 # All methods of the benchmark side by side, each on QPs of its own: FLUSH, a daemon, and READ, which gives no floor.
 the_benchmark_is_followed() {
 	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-bench --server-pmem 64M \
@@ -1155,6 +1252,10 @@ wrong_usage_is_explained() {
 		--lose x --replay y $work|--lose takes neither
 		--ktap $work/empty|--ktap wants a checker
 		--html x --replay y $work/empty|--ktap and --html take neither
+		--signal 0 $work/empty|--signal goes with --visible
+		--visible --signal x $work/empty|--signal x: say where it is in IMAGE
+		--visible --oracle x $work/empty|--visible takes neither --oracle nor --lose
+		--visible --promise x $work/empty -- y|--visible with --promise takes neither a checker nor --signal
 		--html $work/no/page $work/empty|--html $work/no/page: No such file
 	END
 }
@@ -1238,6 +1339,8 @@ cases=(
 	what_requests_stored_is_missed_in_a_hole
 	what_the_target_pulled_cannot_be_judged
 	wrong_usage_is_explained
+	a_signal_is_named
+	a_consumer_is_wrong_by_its_signal
 	no_flush_before_the_tail_is_found
 	one_missing_flush_is_found
 	global_for_persistent_is_found
@@ -1272,6 +1375,11 @@ long_cases=(
 	a_flush_of_another_qp_is_found
 	a_checksum_left_out_is_found
 	a_checksum_makes_up_for_a_flush
+	a_flush_for_both_is_right_for_all
+	an_atomic_is_a_right_signal
+	an_immediate_is_a_right_signal
+	a_flag_by_write_is_a_wrong_signal
+	a_flush_that_is_too_short_is_a_wrong_signal
 	an_unmodified_program_is_followed
 	the_benchmark_is_followed
 	an_append_by_read_is_right_on_servers_of_today
