@@ -5,8 +5,8 @@
 # of an NVMe device.
 #
 # With LONG=1 there are two more exporters, random packets and WQEs (fuzz.c), and a device that goes away 100 times
-# while its memory is in use.  A client places a block in the device's memory, and the device stores it; it appends to a
-# log there, and the power fails (verbs/device-memory.c).  SEED=N repeats what is random.
+# while its memory is in use.  A client places a block in the device's memory, and the device stores it, or data and a flag,
+# which the target polls; it appends to a log there, and the power fails (verbs/device-memory.c).  SEED=N repeats what is random.
 
 set -euo pipefail
 
@@ -105,6 +105,44 @@ a_copy_in_the_targets_memory_is_noticed() {
 }
 
 ##############################################################################
+# Data and a flag in the device, which the target polls
+
+produce() {
+	# shellcheck disable=SC2016 # for the guest
+	pair 'exec device-memory target $RXE_ADDR flag' "exec device-memory produce \$RXE_PEER_ADDR $*" --server-cmb 16M
+}
+
+# Of each packet of a QP, if it was not there before: its direction, opcode and length.  Left out is how the target answers:
+# its SEND, and the client's acknowledgement of that.
+packets() {
+	tshark -r "$run/server.pcap" -Y 'infiniband.bth.destqp > 1' -T fields -e ip.src -e infiniband.bth.opcode \
+		-e infiniband.bth.psn -e frame.len 2>/dev/null |
+		awk '{ to = $1 == "192.0.2.1" ? "client" : "target" }
+			$2 != 4 && (to == "client" || $2 != 17) && !seen[to, $2, $3]++ { print to, $2, $4 }'
+}
+
+# counted NAME OPCODE...: the client has sent these requests, 50 times
+counted() {
+	packets >"$work/packets"
+	diff <(for _ in {1..50}; do printf '%s\n' "${@:2}"; done) <(awk '$1 == "target" { print $2 }' "$work/packets") ||
+		fail "$1: these are not the requests"
+	awk -v name="$1" '{ bytes += $3 } END { print "# " name ": " NR / 50 " packets, " bytes / 50 " bytes" }' "$work/packets"
+}
+
+# WRITE in four packets, FLUSH, ATOMIC WRITE; and WRITE, READ, another WRITE
+data_is_there_when_the_flag_is() {
+	produce
+	counted 'by FLUSH' 6 7 7 8 28 29
+	produce read
+	counted 'by READ, in two round trips' 6 7 7 8 12 10
+}
+
+a_flag_before_its_data_is_noticed() {
+	produce early >"$work/said" 2>&1 && fail "it passes"
+	grep "flag .* came before word" "$work/said" || fail "$(<"$work/said")"
+}
+
+##############################################################################
 # A log in the device
 
 records=40
@@ -147,5 +185,6 @@ cases=(memory_of_a_device)
 long_cases=(memory_of_a_memfd memory_of_a_heap random_packets_to_memory_of_a_heap random_packets_to_memory_of_a_device
 	random_wqes_with_memory_of_a_device a_device_goes_while_its_memory_is_in_use
 	a_block_is_stored_without_a_copy_in_the_targets_memory a_copy_in_the_targets_memory_is_noticed
+	data_is_there_when_the_flag_is a_flag_before_its_data_is_noticed
 	a_log_in_the_persistent_memory_region_survives_a_power_cut a_missing_flush_of_a_record_is_noticed)
 run_suite 1 "$@"

@@ -4,12 +4,18 @@
  *
  *	device-memory target ADDRESS cmb	a block, in the controller memory buffer; stored to the disk from there
  *	device-memory target ADDRESS bounce	the same, but stored by way of the target's own memory
+ *	device-memory target ADDRESS flag	data in the controller memory buffer, and a flag there, which the target polls
  *	device-memory target ADDRESS pmr	a log, in the persistent memory region
  *	device-memory store ADDRESS FILE	the client of cmb and bounce: the block is this file
+ *	device-memory produce ADDRESS [read|early]	that of flag
  *	device-memory append ADDRESS [unflushed]	that of pmr: appends until its stdout is closed
  *
  * The client of a block WRITEs and FLUSHes it.  So when it asks the target to store the block, the device has all of
  * it.  It ends when the target has answered that the block is stored.
+ *
+ * A producer posts the WRITE of its data, a FLUSH of it and an ATOMIC WRITE of the flag at once.  The target, which polls the
+ * flag, finds all of the data there, and answers.  With read there is a READ in place of the FLUSH, as in programs for
+ * devices without it, and the producer has to wait for it.  With early the flag is posted first, which is wrong.
  *
  * The log is the ring of crash-states/ring.c, whose checker can judge it.  A line says that a record is appended.
  * With unflushed, no FLUSH comes between a record and the tail that covers it, which is wrong.
@@ -32,6 +38,11 @@
 #define SIZE	(256ul << 10)	/* of the device's memory that is lent */
 #define ALIGN	4096
 #define DISK	"/dev/nvme0n1"
+
+/* Of data with a flag, which is at 0. */
+#define ROUNDS	50
+#define DATA	ALIGN
+#define LENGTH	4096
 
 /* Of the ring. */
 #define SLOTS	32
@@ -83,6 +94,14 @@ static void sent(struct rdma_cm_id *id)
 
 /* ---- The target ---- */
 
+/* The peer has posted a receive. */
+static void tell(struct rdma_cm_id *id, uint32_t *message, struct ibv_mr *mr)
+{
+	if (rdma_post_send(id, NULL, message, sizeof(*message), mr, IBV_SEND_SIGNALED))
+		err(1, "rdma_post_send");
+	sent(id);
+}
+
 static void store(const void *block, uint32_t length)
 {
 	int disk = open(DISK, O_WRONLY | O_DIRECT);
@@ -95,7 +114,7 @@ static void store(const void *block, uint32_t length)
 }
 
 /* Stores the block that the client asks for, and answers. */
-static void serve_block(struct rdma_cm_id *id, const uint32_t *length, struct ibv_mr *message_mr, bool bounce)
+static void serve_block(struct rdma_cm_id *id, uint32_t *length, struct ibv_mr *message_mr, bool bounce)
 {
 	const void *block = dmabuf_pages();
 	void *own;
@@ -109,14 +128,28 @@ static void serve_block(struct rdma_cm_id *id, const uint32_t *length, struct ib
 		block = memcpy(own, block, *length);
 	}
 	store(block, *length);
-	if (rdma_post_send(id, NULL, (void *)length, sizeof(*length), message_mr, IBV_SEND_SIGNALED))
-		err(1, "rdma_post_send");
-	sent(id);
+	tell(id, length, message_mr);
+}
+
+/* Answers to each flag when all of its data is there. */
+static void poll_flag(struct rdma_cm_id *id, uint32_t *n, struct ibv_mr *message_mr)
+{
+	const volatile uint64_t *flag = dmabuf_pages(), *data = flag + DATA / sizeof(*flag);
+	size_t i;
+
+	for (*n = 1; *n <= ROUNDS; ++*n) {
+		while (*flag != *n)
+			;
+		for (i = 0; i < LENGTH / sizeof(*data); i++)
+			if (data[i] != *n)
+				errx(1, "flag %u came before word %zu of its data, which is %lu", *n, i, data[i]);
+		tell(id, n, message_mr);
+	}
 }
 
 static void target(const char *address, const char *where)
 {
-	bool pmr = !strcmp(where, "pmr"), bounce = !strcmp(where, "bounce");
+	bool pmr = !strcmp(where, "pmr"), bounce = !strcmp(where, "bounce"), flag = !strcmp(where, "flag");
 	struct rdma_conn_param param = { .responder_resources = CREDITS, .rnr_retry_count = 7 };
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = queues };
 	struct rdma_cm_id *listener, *id;
@@ -125,8 +158,8 @@ static void target(const char *address, const char *where)
 	struct region region;
 	int fd;
 
-	if (!pmr && !bounce && strcmp(where, "cmb"))
-		errx(2, "no memory \"%s\": choose of cmb, bounce, pmr", where);
+	if (!pmr && !bounce && !flag && strcmp(where, "cmb"))
+		errx(2, "no memory \"%s\": choose of cmb, bounce, flag, pmr", where);
 	fd = dmabuf_make(pmr ? "pmr" : "bar", SIZE);
 	listener = endpoint(address, RAI_PASSIVE);
 	if (rdma_listen(listener, 1) || rdma_get_request(listener, &id))
@@ -134,7 +167,8 @@ static void target(const char *address, const char *where)
 	if (rdma_create_qp(id, NULL, &attr))
 		err(1, "rdma_create_qp");
 	mr = ibv_reg_dmabuf_mr(id->pd, 0, SIZE, 0, fd,
-			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_FLUSH_GLOBAL);
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_FLUSH_GLOBAL |
+			       (flag ? IBV_ACCESS_REMOTE_READ : 0));
 	message_mr = rdma_reg_msgs(id, &length, sizeof(length));
 	if (!mr || !message_mr)
 		err(1, "ibv_reg_dmabuf_mr, rdma_reg_msgs");
@@ -148,7 +182,10 @@ static void target(const char *address, const char *where)
 		err(1, "rdma_accept");
 	if (pmr)
 		pause();
-	serve_block(id, &length, message_mr, bounce);
+	if (flag)
+		poll_flag(id, &length, message_mr);
+	else
+		serve_block(id, &length, message_mr, bounce);
 }
 
 /* ---- The client ---- */
@@ -163,7 +200,7 @@ static struct rdma_cm_id *connect_to(const char *address, struct region *region)
 		.cap = queues,
 		.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE |
-				  IBV_QP_EX_WITH_SEND,
+				  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ,
 	};
 	/* Soft-RoCE takes 7 for endless, and the target may lose its power. */
 	struct rdma_conn_param param = { .initiator_depth = CREDITS, .retry_count = 6, .rnr_retry_count = 7 };
@@ -178,6 +215,13 @@ static struct rdma_cm_id *connect_to(const char *address, struct region *region)
 		err(1, "rdma_connect");
 	memcpy(region, id->event->param.conn.private_data, sizeof(*region));
 	return id;
+}
+
+static void complete(struct rdma_cm_id *id, struct ibv_qp_ex *qp)
+{
+	if (ibv_wr_complete(qp))
+		errx(1, "ibv_wr_complete");
+	sent(id);
 }
 
 static void *read_block(const char *name, uint32_t *length)
@@ -215,15 +259,61 @@ static void store_block(const char *address, const char *name)
 	ibv_wr_set_sge(qp, mr->lkey, (uintptr_t)block, length);
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_flush(qp, region.rkey, 0, length, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
-	if (ibv_wr_complete(qp))
-		errx(1, "ibv_wr_complete");
-	sent(id);
+	complete(id, qp);
 	message = length;
-	if (rdma_post_send(id, NULL, &message, sizeof(message), message_mr, IBV_SEND_SIGNALED))
-		err(1, "rdma_post_send");
-	sent(id);
+	tell(id, &message, message_mr);
 	received(id);
 	printf("the target has stored %u bytes\n", length);
+}
+
+/* @mr has the data, and after it room for what a READ brings. */
+static void post(struct rdma_cm_id *id, struct ibv_qp_ex *qp, uint32_t rkey, struct ibv_mr *mr, const uint64_t *n,
+		 const char *how)
+{
+	uint64_t data = (uintptr_t)mr->addr;
+
+	ibv_wr_start(qp);
+	qp->wr_flags = 0;
+	if (!strcmp(how, "early"))
+		ibv_wr_atomic_write(qp, rkey, 0, n);
+	ibv_wr_rdma_write(qp, rkey, DATA);
+	ibv_wr_set_sge(qp, mr->lkey, data, LENGTH);
+	if (!strcmp(how, "read")) {
+		qp->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_read(qp, rkey, DATA);
+		ibv_wr_set_sge(qp, mr->lkey, data + LENGTH, sizeof(*n));
+		complete(id, qp);
+		ibv_wr_start(qp);
+		ibv_wr_rdma_write(qp, rkey, 0);
+		ibv_wr_set_sge(qp, mr->lkey, data, sizeof(*n));
+	} else {
+		ibv_wr_flush(qp, rkey, DATA, LENGTH, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+		qp->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_atomic_write(qp, rkey, 0, n);
+	}
+	complete(id, qp);
+}
+
+static void produce(const char *address, const char *how)
+{
+	struct region region;
+	static uint64_t data[LENGTH / sizeof(uint64_t) + 1], n;
+	struct rdma_cm_id *id = connect_to(address, &region);
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(id->qp);
+	struct ibv_mr *mr = rdma_reg_msgs(id, data, sizeof(data));
+	size_t i;
+
+	if (!mr)
+		err(1, "rdma_reg_msgs");
+	for (n = 1; n <= ROUNDS; n++) {
+		for (i = 0; i < LENGTH / sizeof(*data); i++)
+			data[i] = n;
+		post(id, qp, region.rkey, mr, &n, how);
+		received(id);
+		if (n < ROUNDS && rdma_post_recv(id, NULL, &message, sizeof(message), message_mr))
+			err(1, "rdma_post_recv");
+	}
+	printf("%d times the data was there when its flag was\n", ROUNDS);
 }
 
 static void append(const char *address, bool flushes)
@@ -252,24 +342,25 @@ static void append(const char *address, bool flushes)
 		ibv_wr_atomic_write(qp, region.rkey, 0, &n);
 		qp->wr_flags = IBV_SEND_SIGNALED;
 		ibv_wr_flush(qp, region.rkey, 0, sizeof(n), IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
-		if (ibv_wr_complete(qp))
-			errx(1, "ibv_wr_complete");
-		sent(id);
+		complete(id, qp);
 		printf("record %lu is appended\n", n);
 	}
 }
 
 int main(int argc, char **argv)
 {
+	const char *mode = argc == 4 ? argv[3] : "";
+
 	if (argc == 4 && !strcmp(argv[1], "target"))
-		target(argv[2], argv[3]);
+		target(argv[2], mode);
 	else if (argc == 4 && !strcmp(argv[1], "store"))
-		store_block(argv[2], argv[3]);
-	else if (argc == 3 && !strcmp(argv[1], "append"))
-		append(argv[2], true);
-	else if (argc == 4 && !strcmp(argv[1], "append") && !strcmp(argv[3], "unflushed"))
-		append(argv[2], false);
+		store_block(argv[2], mode);
+	else if (argc >= 3 && !strcmp(argv[1], "produce"))
+		produce(argv[2], mode);
+	else if (argc >= 3 && !strcmp(argv[1], "append"))
+		append(argv[2], strcmp(mode, "unflushed"));
 	else
-		errx(2, "usage: device-memory target ADDRESS cmb|bounce|pmr | store ADDRESS FILE | append ADDRESS [unflushed]");
+		errx(2, "usage: device-memory target ADDRESS cmb|bounce|flag|pmr | store ADDRESS FILE |\n"
+			"produce ADDRESS [read|early] | append ADDRESS [unflushed]");
 	return 0;
 }
