@@ -887,11 +887,13 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 	return wait_for_verdict(checker, said);
 }
 
-enum verdict checker_look_with(struct checker *checker, const struct model *model, const struct state *state,
-			       const word_list *words, const char **said)
+void checker_check_with(struct checker *checker, const struct model *model, const struct state *state,
+			const word_list *words, size_t number, checker_result result, void *arg)
 {
-	struct slot *slot = free_slot(checker);
+	struct slot *slot;
 
+	while (!(slot = free_slot(checker)))
+		wait_for_one(checker, result, arg);
 	prepare(checker, slot, model, state);
 	slot->foreign = true;
 	for (size_t i = 0; i < words->n; i++) {
@@ -899,8 +901,25 @@ enum verdict checker_look_with(struct checker *checker, const struct model *mode
 		write_file(slot->image, slot->image_fd, &words->v[i].value, WORD, words->v[i].offset);
 	}
 	copy_state(&slot->state, state);
+	slot->number = number;
 	start(checker, slot, model);
+}
+
+enum verdict checker_look_with(struct checker *checker, const struct model *model, const struct state *state,
+			       const word_list *words, const char **said)
+{
+	checker_check_with(checker, model, state, words, 0, remember_result, checker);
 	return wait_for_verdict(checker, said);
+}
+
+struct lent checker_lend(struct checker *checker, const struct model *model, const struct state *state)
+{
+	struct slot *slot = free_slot(checker);
+
+	prepare(checker, slot, model, state);
+	slot->foreign = true;
+	set_variables(checker, slot, state->moment);
+	return (struct lent){ slot->image, slot->image_fd, slot->map, checker->content->size, checker->environment };
 }
 
 static void copy_file(const char *from, const char *to)

@@ -73,6 +73,21 @@ enum verdict checker_look_at(struct checker *checker, const struct model *model,
 enum verdict checker_look_with(struct checker *checker, const struct model *model, const struct state *state,
 			       const word_list *words, const char **said);
 
+/* The same, as checker_check() does it. */
+void checker_check_with(struct checker *checker, const struct model *model, const struct state *state,
+			const word_list *words, size_t number, checker_result result, void *arg);
+
+/* What a checker of the state would be given, until the next call; nothing runs.  The image may be changed. */
+struct lent {
+	const char *image;
+	int fd;
+	const uint8_t *map;
+	uint64_t size;
+	char *const *environment;
+};
+
+struct lent checker_lend(struct checker *checker, const struct model *model, const struct state *state);
+
 /* What a checker of the state would find, in files of @folder: image, answered, told. */
 void checker_keep(struct checker *checker, const struct model *model, const struct state *state,
 		  const char *folder);

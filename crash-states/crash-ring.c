@@ -8,6 +8,8 @@
  *	crash-ring FOLDER slow RECORDS	a program that prints each line 300 ms after the answer
  *	crash-ring			checks one state, as the checker of crash-states
  *	crash-ring --serve		stays, and checks each
+ *	crash-ring recover MODE		recovers $IMAGE, see ring-recovery.c
+ *	crash-ring recovered		has that ended right?
  *
  *	crash-ring FOLDER copies RECORDS		the same of a group of three targets, each with a copy
  *	crash-ring FOLDER flawed-copies RECORDS
@@ -170,6 +172,10 @@ int main(int argc, char **argv)
 		serve(image, answered);
 		return 0;
 	}
+	if (argc == 3 && image && !strcmp(argv[1], "recover"))
+		return ring_recover(image, argv[2]);
+	if (argc == 2 && image && !strcmp(argv[1], "recovered"))
+		return ring_is_recovered(image);
 	if (argc <= 2 && getenv("IMAGE1"))
 		return check_copies(argc == 2 ? atoi(argv[1]) : COPIES / 2 + 1);
 	if (argc != 4)

@@ -19,6 +19,8 @@
  *	explain.c	why a state fails
  *	oracle.c	a program's own recovery as the judge
  *	promise.c	what printed lines promise, without a checker
+ *	recovery.c	a power failure in recovery
+ *	trace.c		what recovery stores
  *	draw.c		a picture of it, and the line of the program
  *	json.c		the result for other programs
  *	output.c	for people, and for CI
@@ -48,6 +50,7 @@
 #include "oracle.h"
 #include "output.h"
 #include "promise.h"
+#include "recovery.h"
 #include "sample.h"
 
 #define SECONDS		30	/* for all states, unless the user says how many */
@@ -65,7 +68,7 @@ struct options {
 	size_t states, limit;
 	unsigned int seconds;		/* for all states; 0: no limit */
 	uint64_t seed;
-	const char *promise, *oracle;	/* or NULL */
+	const char *promise, *oracle, *recovery;	/* or NULL */
 	const char *cuts, *json, *html, *replay, *lose, *run;
 	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
 	const struct rules *rules;
@@ -198,6 +201,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "oracle", required_argument, NULL, 'O' },
 		{ "visible", no_argument, NULL, 'i' },
 		{ "signal", required_argument, NULL, 'g' },
+		{ "recovery", required_argument, NULL, 'R' },
 		{ "checker-memory", required_argument, NULL, 'b' },
 		{ "strict", no_argument, NULL, 'e' },
 		{ "replay", required_argument, NULL, 'r' },
@@ -237,6 +241,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'O': o->oracle = optarg; break;
 		case 'i': o->visible = true; break;
 		case 'g': add_signal(o, optarg); break;
+		case 'R': o->recovery = optarg; break;
 		case 'o': o->json = optarg; break;
 		case 'k': o->ktap = true; break;
 		case 'w': o->html = optarg; break;
@@ -274,6 +279,10 @@ static void parse(struct options *o, int argc, char **argv)
 	use_visible(o);
 	if (o->lose && (o->checker.argv || o->replay || o->cuts || o->promise))
 		fail("--lose takes neither a checker nor --replay nor --cuts nor --promise");
+	if (o->recovery && (o->lose || o->replay || o->visible))
+		fail("--recovery takes none of --lose, --replay and --visible");
+	if (o->recovery && !o->checker.argv)
+		fail("--recovery wants a judge: a checker, or --oracle, for which the same command will do if it prints what it recovers");
 	if ((o->ktap || o->html) && (o->lose || o->replay))
 		fail("--ktap and --html take neither --lose nor --replay");
 	if (o->ktap && !o->checker.argv && !o->promise && !o->visible)
@@ -339,6 +348,8 @@ static void read_pair(struct run *run, const struct options *o)
 /* The client has waited until all targets were ready, so what they held then is what they held before. */
 static void read_group(struct run *run, const struct options *o)
 {
+	if (o->recovery)
+		fail("--recovery wants one target: name a folder *.recording in %s", o->run);
 	if (o->lose || o->visible)
 		fail("--%s wants one target: name a folder *.recording in %s", o->visible ? "visible" : "lose", o->run);
 	if (o->capture || o->memory || o->start || o->end)
@@ -763,6 +774,7 @@ struct outcome {
 
 struct results {
 	const struct history *history;
+	struct recovery *recovery;	/* or NULL */
 	size_t checked, failed, crashed, slow;
 	LIST(struct outcome) bad;	/* all that fail, as their checkers end */
 	LIST(struct view) views;
@@ -877,8 +889,11 @@ static void note_result(void *arg, size_t number, const struct state *state, enu
 
 	results->checked++;
 	note_view(results, hash_text(1, said, ""), number, state->moment);
-	if (verdict == CONSISTENT)
+	if (verdict == CONSISTENT) {
+		if (results->recovery)
+			recovery_note(results->recovery, state, number);
 		return;
+	}
 	results->failed++;
 	results->crashed += verdict == CRASHED;
 	results->slow += verdict == TOO_SLOW;
@@ -1441,10 +1456,80 @@ static int lose(struct run *run, const struct options *o)
 	return 0;
 }
 
+/* A finding is one, whatever else was not judged. */
+static int worst(int a, int b)
+{
+	return a == 1 || b == 1 ? 1 : a > b ? a : b;
+}
+
+/******************************************************************************
+ * A power failure in recovery
+ */
+
+/* A folder of its own: the image is what recovery finds when it begins anew. */
+static char *keep_recovery(const struct run *run, struct checker *checker, const struct recovery_failure *failure)
+{
+	char *folder = xasprintf("%s-recovery", kept_folder(run, failure->state));
+	FILE *file;
+
+	make_folder(xasprintf("%s/crash-states", run->folder));
+	make_folder(folder);
+	checker_keep(checker, &run->model, failure->state, folder);
+	file = fopen(xasprintf("%s/image", folder), "r+");
+	for (size_t i = 0; file && i < failure->words.n; i++) {
+		fseeko(file, failure->words.v[i].offset, SEEK_SET);
+		fwrite(&failure->words.v[i].value, WORD, 1, file);
+	}
+	if (!file)
+		fail_errno("%s/image", folder);
+	close_file(file, folder);
+	file = create(folder, "why");
+	fprintf(file, "%s  Why: %s\n  The checker: %s\n", failure->lines, failure->why, failure->said);
+	close_file(file, folder);
+	return folder;
+}
+
+static void report_recovery(void *arg, struct checker *checker, const struct recovery_failure *failure)
+{
+	const struct run *run = arg;
+	struct finding f = {
+		.folder = keep_recovery(run, checker, failure), .title = failure->title, .why = failure->why, .posted = failure->posted,
+		.judge = "The checker", .said = xasprintf("%s", failure->said), .words = xasprintf("%s", failure->lines), .lost = "",
+		.frame = capture_frame(&run->capture, failure->state->moment),
+	};
+
+	f.id = xasprintf("state %.*s", (int)(strlen(f.folder) - strlen("-recovery")), f.folder);
+	f.id = xasprintf("state %s", strrchr(f.id, '/') + 1);
+	printf("\nS%s %s\n%s  Why: %s\n  The checker: %s\n  Kept: %s\n", f.id + 1, f.title, f.words, f.why, f.said, f.folder);
+	json_recovery_finding(failure->kind, f.why, f.said, f.folder, f.posted);
+	output_finding(&f);
+}
+
+/* The exit status; nothing of @checker runs any more. */
+static int judge_recovery(struct run *run, const struct options *o, const struct checker_options *checker, struct recovery *recovery)
+{
+	struct recovery_count count;
+
+	output_section(NULL);
+	json_recovery();
+	count = recovery_judge(recovery, &run->model, &run->start, checker, o->seconds, o->states, report_recovery, run);
+	json_recovery_end(&count);
+	output_section("A power failure in recovery");
+	printf("\n");
+	recovery_print(&count, stdout);
+	if (!count.stores && !count.wrong)
+		note("--recovery %s: it has stored nothing to the %zu states that it was run on, so nothing is judged: does it open $IMAGE?",
+		     o->recovery, count.traced);
+	output_section(NULL);
+	return count.wrong ? 1 : count.tried ? 0 : STATUS_NOT_JUDGED;
+}
+
 /* Runs the checker on the states of @run; returns the exit status. */
 static int judge(struct run *run, const struct options *o, const word_list *unexplained, struct coverage *coverage)
 {
-	struct results results = { .history = &run->history };
+	struct results results = {
+		.history = &run->history, .recovery = o->recovery ? recovery_new(o->recovery, o->seed) : NULL,
+	};
 	struct checker_options options = o->checker;
 	struct oracle *oracle = o->oracle ? oracle_new(&run->history, &run->model, o->promise, &options) : NULL;
 	struct checker *checker = checker_new(&run->history, &run->start, &options);
@@ -1457,7 +1542,9 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 	json_states(results.checked, results.failed, results.crashed, results.slow, o->seed, coverage);
 	explain_failures(run, o, checker, &results, unexplained);
 	checker_free(checker);
-	return status_of(&results, coverage);
+	if (!o->recovery)
+		return status_of(&results, coverage);
+	return worst(status_of(&results, coverage), judge_recovery(run, o, &options, results.recovery));
 }
 
 /******************************************************************************
@@ -1608,12 +1695,6 @@ static void end_with_error(const char *error)
 {
 	json_error(error);
 	output_error(error);
-}
-
-/* A finding is one, whatever else was not judged. */
-static int worst(int a, int b)
-{
-	return a == 1 || b == 1 ? 1 : a > b ? a : b;
 }
 
 int main(int argc, char **argv)

@@ -14,6 +14,7 @@
  * because kselftest_harness.h makes a list of cases for each.
  */
 #include "cases-visible.h"
+#include "cases-recovery.h"
 
 /******************************************************************************
  * Which cases run: some kernels' harness has no option for it
@@ -82,6 +83,10 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "--spoil-the-image"))
 		return spoil_the_image();
+	if (argc > 2 && !strcmp(argv[1], "--recover"))
+		return ring_recover(getenv("IMAGE"), argv[2]);
+	if (argc > 1 && !strcmp(argv[1], "--recovered"))
+		return ring_is_recovered(getenv("IMAGE"));
 	if (argc > 1 && !strcmp(argv[1], "--short")) {
 		selection.no_long_rings = true;
 		selection.patterns++;

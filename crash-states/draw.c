@@ -155,43 +155,76 @@ bool draw_picture(unsigned int frame, const char *lost, const char *recorded, FI
 	return drawn;
 }
 
-/* What `source-lines` prints of the run.  It keeps it there, if it can; then no tool is needed.  NULL: nothing is known. */
-static FILE *source_lines(const char *folder)
+/* Runs `source-lines`; what it prints, or NULL. */
+static FILE *source_lines(char **argv)
 {
-	char *program, *argv[] = { NULL, (char *)folder, NULL };
-	FILE *lines = fopen(xasprintf("%s/client.lines", folder), "re"), *nothing;
+	FILE *lines = tmpfile(), *nothing = fopen("/dev/null", "we");
 
-	if (lines || !tools_folder() || access(xasprintf("%s/client.posted", folder), R_OK))
-		return lines;
-	program = argv[0] = tool("source-lines");
-	lines = tmpfile();
-	nothing = fopen("/dev/null", "we");
-	if (lines && nothing)
-		run(argv, fileno(lines), fileno(nothing));	/* addr2line may be missing */
-	if (nothing)
-		fclose(nothing);
-	if (lines)
-		rewind(lines);
-	free(program);
+	if (!tools_folder() || !lines || !nothing)
+		return NULL;
+	argv[0] = tool("source-lines");
+	run(argv, fileno(lines), fileno(nothing));	/* addr2line may be missing */
+	fclose(nothing);
+	free(argv[0]);
+	rewind(lines);
 	return lines;
 }
 
-const char *source_line(const char *folder, uint32_t qpn, uint32_t psn)
+/* A request, and the line that has posted it. */
+struct posted {
+	uint32_t qpn, psn;
+	char *line;
+};
+
+/* What is known of the run.  `source-lines` keeps it there, if it can; then no tool is needed. */
+static LIST(struct posted) posted;
+
+static void read_posted(const char *folder)
 {
-	FILE *lines = source_lines(folder);
-	const char *found = NULL;
-	char *line = NULL;
+	char *argv[] = { NULL, (char *)folder, NULL }, *line = NULL;
+	FILE *lines = fopen(xasprintf("%s/client.lines", folder), "re");
 	size_t room = 0;
 
-	while (lines && !found && getline(&line, &room, lines) >= 0) {
-		uint32_t q, p;
+	if (!lines && !access(xasprintf("%s/client.posted", folder), R_OK))
+		lines = source_lines(argv);
+	while (lines && getline(&line, &room, lines) >= 0) {
+		struct posted one;
 		int at = 0;
 
-		if (sscanf(line, "%" SCNx32 " %" SCNu32 " %n", &q, &p, &at) == 2 && at && q == qpn && p == psn)
-			found = xasprintf("%.*s", (int)strcspn(line + at, "\n"), line + at);
+		if (sscanf(line, "%" SCNx32 " %" SCNu32 " %n", &one.qpn, &one.psn, &at) != 2 || !at)
+			continue;
+		one.line = xasprintf("%.*s", (int)strcspn(line + at, "\n"), line + at);
+		*list_add(&posted) = one;
 	}
 	free(line);
 	if (lines)
 		fclose(lines);
-	return found;
+}
+
+const char *source_line(const char *folder, uint32_t qpn, uint32_t psn)
+{
+	static const char *folder_read;
+
+	if (!folder_read)
+		read_posted(folder_read = folder);
+	for (size_t i = 0; i < posted.n; i++)
+		if (posted.v[i].qpn == qpn && posted.v[i].psn == psn)
+			return posted.v[i].line;
+	return NULL;
+}
+
+char *source_line_at(char *const *sites)
+{
+	char *argv[8] = { NULL, "--at" }, *line = NULL;
+	size_t room = 0;
+	FILE *lines;
+
+	for (size_t i = 0; i < 5 && sites[i]; i++)
+		argv[i + 2] = sites[i];
+	lines = source_lines(argv);
+	if (lines && getline(&line, &room, lines) > 0)
+		line[strcspn(line, "\n")] = 0;
+	if (lines)
+		fclose(lines);
+	return line && *line ? line : NULL;
 }

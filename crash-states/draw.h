@@ -22,4 +22,7 @@ bool draw_picture(unsigned int frame, const char *lost, const char *recorded, FI
 /* "my-log.c:156 append()", the line that has posted the request to the target's QP in the run @folder; NULL: not known. */
 const char *source_line(const char *folder, uint32_t qpn, uint32_t psn);
 
+/* The same of addresses, "PROGRAM+OFFSET" each, with NULL at the end: the first that is known. */
+char *source_line_at(char *const *sites);
+
 #endif /* DRAW_H */

@@ -151,6 +151,39 @@ void json_finding(const struct model *model, const struct explanation *e, size_t
 	is_first = false;
 }
 
+void json_recovery(void)
+{
+	if (!file)
+		return;
+	close_findings();
+	fputs(",\n\"recovery_findings\": [", file);
+	has_findings = true;
+	is_first = true;
+}
+
+void json_recovery_finding(const char *kind, const char *why, const char *said, const char *folder, const char *posted)
+{
+	if (!file)
+		return;
+	fprintf(file, "%s\n {\"kind\": \"%s\"", is_first ? "" : ",", kind);
+	put_member("why", why);
+	put_member("checker", said);
+	put_member("folder", folder);
+	if (posted)
+		put_member("stored_by", posted);
+	fputs("}", file);
+	is_first = false;
+}
+
+void json_recovery_end(const struct recovery_count *count)
+{
+	if (!file)
+		return;
+	close_findings();
+	fprintf(file, ",\n\"recovery\": {\"states_passed\": %zu, \"states\": %zu, \"stores\": %zu, \"power_failures\": %zu, \"wrong\": %zu, \"out_of_time\": %s}",
+		count->passed, count->traced, count->stores, count->tried, count->wrong, count->out_of_time ? "true" : "false");
+}
+
 void json_promises(size_t lines, size_t broken)
 {
 	if (!file)

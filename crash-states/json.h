@@ -7,6 +7,7 @@
 #define JSON_H
 
 #include "explain.h"
+#include "recovery.h"
 #include "sample.h"
 
 /* Begins the file. */
@@ -31,6 +32,11 @@ void json_states(size_t checked, size_t failed, size_t crashed, size_t slow, uin
 
 void json_finding(const struct model *model, const struct explanation *e, size_t alike, const char *said,
 		  const char *folder, const char *posted);
+
+/* Power failures in recovery.  json_recovery_finding() may follow, and then the end. */
+void json_recovery(void);
+void json_recovery_finding(const char *kind, const char *why, const char *said, const char *folder, const char *posted);
+void json_recovery_end(const struct recovery_count *count);
 
 /* How many lines promise something, and are broken.  json_promise() may follow. */
 void json_promises(size_t lines, size_t broken);

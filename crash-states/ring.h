@@ -28,4 +28,11 @@ void ring_make_copies(unsigned int targets, unsigned int records, bool flawed);
  */
 const char *ring_look(const uint64_t *image, uint64_t acknowledged);
 
+/* Those that survive a power failure in them, NULL, those that do not, NULL. */
+extern const char *const recovery_modes[];
+
+/* The exit status of a program that recovers the ring in the file @image, and of one that checks what that has left. */
+int ring_recover(const char *image, const char *mode);
+int ring_is_recovered(const char *image);
+
 #endif /* RING_H */

@@ -279,6 +279,50 @@ an_oracle_needs_no_checker() {
 	says "--oracle stands in place of a checker"
 }
 
+# recovery STATUS MODE [OPTION...]: of the ring
+recovery() { crash_states "$1" --states 40 --recovery "$ring recover $2" "${@:3}" "$work/ring" -- "$work/judge"; }
+
+the_power_fails_again_in_recovery() {
+	local mode
+	make_ring right 20
+	printf '#!/bin/sh\n%s && exec %s recovered\n' "$ring" "$ring" >"$work/judge"
+	chmod +x "$work/judge"
+	for mode in right same-line msync; do
+		recovery 0 $mode
+		says "stores of recovery to "
+		says ": 0 end wrong"
+	done
+	recovery 1 counts-again --json "$work/json" --html "$work/page.html"
+	says "  there   0x8080  store 1 of 9 by recovery, 0x0000000000000"
+	says ": ring-recovery.c:"
+	says "Recovery begins anew on what it has left, and ends wrong"
+	says "counted "
+	[[ $(member recovery_findings 0 kind) == recovery-not-idempotent && $(member recovery wrong) != 0 ]] || fail "$(<"$work/json")"
+	[[ -s $(member recovery_findings 0 folder)/image && $(<"$work/page.html") == *"ring-recovery.c:"* ]] || fail "nothing is kept"
+	recovery 1 done-first
+	says "  there   0x8040  store 1 of 9"
+	recovery 1 no-fence
+	says "is lost, although later ones are there"
+	crash_states 1 --states 40 --serve --recovery "$ring recover done-first" "$work/ring" -- \
+		sh -c "while read -r cut; do if [ \$($ring recovered | wc -w) = 3 ]; then echo 0; else echo 1 why; fi; done"
+	says "The checker: why"
+	# What is printed counts, and so do status and usage.
+	crash_states 0 --states 40 --recovery "$ring recover right" --oracle "$dump" "$work/ring"
+	crash_states 1 --states 40 --recovery "$ring recover counts-again" --oracle "$ring recover right; $dump; $ring recovered" "$work/ring"
+	says "Recovery begins anew"
+	recovery 4 right --states 0
+	crash_states 4 --states 40 --recovery true "$work/ring" -- "$work/judge"
+	says "--recovery true: it has stored nothing"
+	crash_states 2 --recovery ./no-such-program "$work/ring" -- "$work/judge"
+	says "the shell cannot run it (status 127)"
+	crash_states 1 --states 40 --recovery 'kill -SEGV $$' "$work/ring" -- "$work/judge"
+	says "recovery is killed by a signal"
+	crash_states 1 --states 1 --timeout 1 --recovery 'exec sleep 100' "$work/ring" -- "$work/judge"
+	says "recovery does not end in time"
+	crash_states 2 --recovery true "$work/ring"
+	says "--recovery wants a judge"
+}
+
 # Without a number of states: until all were tried, or the time is over.
 the_verdict_is_by_time() {
 	local -i began=$SECONDS
@@ -1328,6 +1372,7 @@ cases=(
 	each_model_has_its_rules
 	joint_states_of_a_group_are_judged
 	the_result_does_not_depend_on_jobs
+	the_power_fails_again_in_recovery
 	a_checker_that_stays_finds_the_same
 	the_result_is_written_as_json
 	a_full_disk_is_an_error_with_a_message
