@@ -62,10 +62,12 @@ trace='-trace pci_nvme_write -trace pci_nvme_read -trace pci_nvme_map_addr -trac
 
 # pair SERVER CLIENT OPTION...: two guests; $run is then the run's folder
 pair() {
+	local status=0
 	RXE_OUT=$(make_run_folder "$RXE_OUT" pair)
 	"$root/qemu-scripts/rxe-vm" pair --timeout 600 --server-nvme 16M "${@:3}" \
-		--server "$(load_exporter) && $1" --client "$2"
+		--server "$(load_exporter) && $1" --client "$2" || status=$?
 	run=$(readlink -f "$RXE_OUT/latest")
+	return $status
 }
 
 # The places of the data of all writes to the disk, as QEMU tells them: how many, and how many of these are in the
