@@ -15,9 +15,12 @@ churn=$root/selftests/churn
 
 # steps SEED COUNT [STEP...]
 steps() {
+	local module
+	# Without it, where none can be built for $KERNEL.
+	module=$("$here/../modules/kernel-module" kernel_traffic) || (($? == 4)) || return
 	nested "$root/qemu-scripts/rxe-vm" pair --name churn --timeout $((600 + 15 * $2)) --no-capture \
 		--append slub_debug=FZPU \
-		--server "exec $churn peer" --client "exec $churn steps $*"
+		--server "exec $churn peer" --client "exec $churn steps '$module' $*"
 }
 
 # each_step_once [PATTERN...]: the steps that match one of these

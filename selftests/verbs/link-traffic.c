@@ -32,7 +32,7 @@
 #define TCP_PORT	7473
 #define RDMA_PORT	1
 #define BYTES		2048	/* two packets */
-#define EVERY_MS	10
+#define EVERY_MS	25
 #define ACK_TIMEOUT	18	/* 1.1 s, as in struct ibv_qp_attr, and */
 #define RETRIES		6	/* seven of these until a connection ends with an error */
 
