@@ -11,9 +11,6 @@ set -euo pipefail
 # shellcheck source=selftests/ktap.sh
 . "$(dirname "$(readlink -f "$0")")/../ktap.sh"
 
-vm_options=()
-option() { kernel_option "$@"; }
-
 # needs_programs: skips the case without them
 needs_programs() { "$root/scripts/deps" check programs 2>&1 || exit 4; }
 
@@ -94,7 +91,7 @@ programs_run_by_the_commands_of_the_page() {
 	done < <(table)
 	# The packages' own come before those of rdma-core's build.
 	local places="PATH=/usr/bin:\$PATH RXE_ROWS=$work/share"
-	"$root/qemu-scripts/rxe-vm" pair --name programs --timeout 900 "${vm_options[@]}" --share "$work/share" \
+	"$root/qemu-scripts/rxe-vm" pair --name programs --timeout 900 --share "$work/share" \
 		--server "$places; $serve" --client "$places; $ask" || fail "the guests"
 	nested judge_rows
 }
@@ -117,7 +114,7 @@ an_mpi_window_in_persistent_memory_is_flushed_and_not_durable() {
 	echo "$agent" >"$share/agent"
 	chmod +x "$share/agent"
 	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name mpi --timeout 300 --server-pmem 64M --stop-server --share "$share" \
-		"${vm_options[@]}" --server "rxe-ready; until [ -e $share/wanted ]; do sleep 0.1; done; exec sh $share/wanted" \
+		--server "rxe-ready; until [ -e $share/wanted ]; do sleep 0.1; done; exec sh $share/wanted" \
 		--client "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 			exec mpirun --host \$RXE_ADDR,\$RXE_PEER_ADDR --mca plm_rsh_agent $share/agent \
 			--mca orte_leave_session_attached 1 --mca oob_tcp_if_include eth0 --mca pml ucx --mca osc ucx \
