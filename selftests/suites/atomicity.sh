@@ -32,7 +32,7 @@ atomicity() { in_guest atomicity "$@"; }
 # almost never show.
 slowly() {
 	local before behind
-	before="insmod $("$here/../modules/kernel-module" slow_words) || exit" || return
+	before="insmod $("$here/../modules/kernel-module" slow_words) || exit" || exit
 	# shellcheck disable=SC2016 # for the guest's shell
 	behind='
 		hits=$(cat /sys/module/slow_words/parameters/hits)
