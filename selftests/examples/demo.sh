@@ -70,7 +70,7 @@ say_recovered() {
 judge() {
 	local status=0 run
 	run=$(echo "$folder"/*-"$1")
-	"$root/qemu-scripts/crash-states" --serve "$run" -- "$root/build/selftests/first-log-survives" >"$work/$1.report" || status=$?
+	"$root/qemu-scripts/crash-states" --states 1000 --serve "$run" -- "$root/build/selftests/first-log-survives" >"$work/$1.report" || status=$?
 	((status == $2)) || { cat "$work/$1.report" >&2; die "crash-states ends with status $status, not $2"; }
 	# A ladder line may say "lost", too; only the reason is red.
 	sed "s/^ *Why: .*/$red&$plain/" "$work/$1.report"
