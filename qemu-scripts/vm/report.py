@@ -39,8 +39,8 @@ class Judged:
         if not self.shown:
             return f"no bug shows in this kernel ({self.release})"
         worst = self.shown[0]
-        harm = "can take this kernel down" if worst.before in ("crashes", "hangs") else "meets a bug of this kernel"
-        return f"{worst.reach} {harm} ({self.release})"
+        harm = "can take this kernel down" if worst.before in ("crashes", "hangs") else "can harm this kernel"
+        return f"{worst.reach} {harm if worst.reach in ATTACKERS else 'meets a bug of this kernel'} ({self.release})"
 
     @property
     def summary(self) -> str:
