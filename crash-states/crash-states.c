@@ -12,6 +12,7 @@
  *	history.c	what the target took, and did to its memory
  *	visible.c	what a consumer may count on
  *	hints.c		what is suspicious without a checker
+ *	lint.c		what is superfluous
  *	model.c		the states that are allowed
  *	sample.c	which of them are checked
  *	checker.c	images, and the checker's processes
@@ -47,6 +48,7 @@
 #include "group.h"
 #include "hints.h"
 #include "json.h"
+#include "lint.h"
 #include "oracle.h"
 #include "output.h"
 #include "promise.h"
@@ -72,7 +74,7 @@ struct options {
 	const char *cuts, *json, *html, *replay, *lose, *run;
 	const char *capture, *memory, *start, *end;	/* or NULL: those of the run */
 	const struct rules *rules;
-	bool strict, ktap, visible;
+	bool strict, ktap, visible, lint;
 	LIST(struct polled) signals;	/* --signal; with --visible */
 	struct checker_options checker;
 };
@@ -200,6 +202,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "promise", required_argument, NULL, 'p' },
 		{ "oracle", required_argument, NULL, 'O' },
 		{ "visible", no_argument, NULL, 'i' },
+		{ "lint", no_argument, NULL, 'L' },
 		{ "signal", required_argument, NULL, 'g' },
 		{ "recovery", required_argument, NULL, 'R' },
 		{ "checker-memory", required_argument, NULL, 'b' },
@@ -240,6 +243,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'p': o->promise = optarg; break;
 		case 'O': o->oracle = optarg; break;
 		case 'i': o->visible = true; break;
+		case 'L': o->lint = true; break;
 		case 'g': add_signal(o, optarg); break;
 		case 'R': o->recovery = optarg; break;
 		case 'o': o->json = optarg; break;
@@ -277,6 +281,9 @@ static void parse(struct options *o, int argc, char **argv)
 	if (!o->checker.mib)
 		o->checker.mib = half_of_memory(o->checker.jobs);
 	use_visible(o);
+	if (o->lint && (o->checker.argv || o->promise || o->visible || o->replay || o->lose || o->recovery ||
+			o->ktap || o->html || o->json))
+		fail("--lint judges nothing, and takes no checker and none of --promise, --visible, --replay, --lose, --recovery, --json, --ktap and --html");
 	if (o->lose && (o->checker.argv || o->replay || o->cuts || o->promise))
 		fail("--lose takes neither a checker nor --replay nor --cuts nor --promise");
 	if (o->recovery && (o->lose || o->replay || o->visible))
@@ -1498,7 +1505,6 @@ static void report_recovery(void *arg, struct checker *checker, const struct rec
 		.frame = capture_frame(&run->capture, failure->state->moment),
 	};
 
-	f.id = xasprintf("state %.*s", (int)(strlen(f.folder) - strlen("-recovery")), f.folder);
 	f.id = xasprintf("state %s", strrchr(f.id, '/') + 1);
 	printf("\nS%s %s\n%s  Why: %s\n  The checker: %s\n  Kept: %s\n", f.id + 1, f.title, f.words, f.why, f.said, f.folder);
 	json_recovery_finding(failure->kind, f.why, f.said, f.folder, f.posted);
@@ -1522,6 +1528,17 @@ static int judge_recovery(struct run *run, const struct options *o, const struct
 		     o->recovery, count.traced);
 	output_section(NULL);
 	return count.wrong ? 1 : count.tried ? 0 : STATUS_NOT_JUDGED;
+}
+
+/* What the program could spare; the exit status. */
+static int lint(const struct run *run)
+{
+	lint_list lints = { };
+
+	history_needs_stores(&run->history);
+	lint_find(&run->history, &lints);
+	lint_print(&run->history, &lints, stdout);
+	return lints.n ? 1 : 0;
 }
 
 /* Runs the checker on the states of @run; returns the exit status. */
@@ -1709,7 +1726,7 @@ int main(int argc, char **argv)
 	before_failure = output_held;
 	on_failure = end_with_error;
 	fail_without_room();
-	if (!o.lose && !o.replay)
+	if (!o.lose && !o.replay && !o.lint)
 		output_begin(o.run, o.ktap, o.html, o.visible ? "a consumer may not see yet what it counts on" :
 			     "a power failure may take what the program counts on");
 	output_section("What was recorded");
@@ -1722,6 +1739,8 @@ int main(int argc, char **argv)
 		return lose(&run, &o);
 	if (o.replay)
 		return replay(&run, &o);
+	if (o.lint)
+		return lint(&run);
 	json_run(&run.history, o.run);
 	count_requests(&run);
 	if (o.visible)

@@ -13,6 +13,7 @@
  * The cases are in cases-*.h, by subject: each may use what those that it includes have.  The compiler has to see one file,
  * because kselftest_harness.h makes a list of cases for each.
  */
+#include "cases-lint.h"
 #include "cases-visible.h"
 #include "cases-recovery.h"
 

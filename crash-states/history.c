@@ -132,7 +132,7 @@ static uint32_t find_end(struct history *history, struct matching *matching,
 		slots[at] = history->flows.n * 2 + 1;
 		*list_add(&history->flows) = (struct flow) {
 			.target = packet->target, .qpn = packet->qpn, .initiator = packet->from, .port = packet->port,
-			.ended = NEVER, .completions = NEVER,
+			.ended = NEVER, .left = NEVER, .completions = NEVER,
 		};
 	} else {
 		slots[at] = matching->answers.n * 2;
@@ -819,7 +819,7 @@ static void add_cpu_flow(struct history *history)
 	history->cpu = history->flows.n;
 	/* All has been executed. */
 	*list_add(&history->flows) = (struct flow){
-		.any_done = true, .done = UINT64_MAX, .ended = NEVER, .completions = NEVER,
+		.any_done = true, .done = UINT64_MAX, .ended = NEVER, .left = NEVER, .completions = NEVER,
 	};
 	history->device = (struct region){ .length = memory->size };
 	*list_add(&history->device.pieces) = (struct piece){ .length = memory->size };

@@ -34,6 +34,7 @@ struct flow {
 	bool any_done;
 	uint64_t done;			/* PSN of the last request that the target said to have executed */
 	unsigned int ended;		/* when the target ended the connection, or NEVER */
+	unsigned int left;		/* when the initiator asked for that, or NEVER */
 	uint32_t flushes;		/* received, of which each has a number from 1 */
 	uint32_t reads;			/* of persistent memory */
 	LIST(uint32_t) requests;	/* in the order of their PSNs */

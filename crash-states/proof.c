@@ -70,6 +70,8 @@ static void end_flow(struct history *history, size_t n, const uint8_t *dreq)
 
 		if (f == history->cpu || flow->target != packet->target || flow->ended != NEVER)
 			continue;
+		if (packet->to_target && flow->qpn == qpn && flow->left == NEVER)
+			flow->left = packet->moment;
 		if (packet->to_target && flow->qpn == qpn)
 			flow->ended = find_drep(history->capture, n, dreq);
 		else if (!packet->to_target && flow->answers && flow->peer_qpn == qpn &&

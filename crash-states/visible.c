@@ -13,7 +13,7 @@ void completions_add(struct history *history)
 		if (f == history->cpu)
 			continue;
 		history->flows.v[f].completions = history->flows.n;
-		*list_add(&history->flows) = (struct flow){ .ended = NEVER, .completions = NEVER };
+		*list_add(&history->flows) = (struct flow){ .ended = NEVER, .left = NEVER, .completions = NEVER };
 	}
 }
 

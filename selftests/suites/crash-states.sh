@@ -136,6 +136,7 @@ the_right_program_is_consistent_in_10000_states() {
 	says "held at the end what these requests explain, and nothing else had changed"
 	echo "# 10000 states in $((SECONDS - began)) s"
 	crash_states 0 --states 2000 --seed "$seed" --model ordered "$run" -- remote-log-survives "$work/text"
+	crash_states 0 --lint "$run"
 }
 
 # finds MISTAKE RULE WHY...: within 2000 states, and says each of these
@@ -828,7 +829,7 @@ visible_log() {
 		-e 's/IBV_QP_EX_WITH_ATOMIC_WRITE/& | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM/' \
 		-e 's|record\[RECORD / 8\]|record[RECORD / 8 + 1]|' "$@" "$here/../examples/first-log.c" >"$work/log.c"
 	cc -I"$root/build/rdma-core/include" -L"$root/build/rdma-core/lib" -o "$work/visible-log" "$work/log.c" -lrdmacm -libverbs
-	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-visible --server-pmem 64M --server-delay 20ms \
+	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name crash-visible --server-pmem 64M --server-delay "${delay-20ms}" \
 		--server "$work/visible-log target \$RXE_ADDR /dev/dax0.0" \
 		--client "$work/visible-log initiator \$RXE_PEER_ADDR 20" >"$work/log" 2>&1 || fail "$(<"$work/log")"
 	run=$(readlink -f "$work/out/latest")
@@ -868,14 +869,14 @@ a_flush_for_both_is_right_for_all() {
 	crash_states 0 --promise 'is durable' "$run"
 }
 an_atomic_is_a_right_signal() {
-	visible_log -e "$no_flush_of_records" -e "s|ibv_wr_atomic_write(.*|ibv_wr_atomic_fetch_add(qp, log->rkey, log->addr, 1); $beside;|"
+	visible_log -e "$no_flush_of_records" -e "s|ibv_wr_atomic_write(qp.*|ibv_wr_atomic_fetch_add(qp, log->rkey, log->addr, 1); $beside;|"
 	crash_states 0 --visible --signal 0 "$run"
 	says "20 signals: 0 came while"
 	crash_states 1 --promise 'is durable' "$run"
 }
 an_immediate_is_a_right_signal() {
 	visible_log -e "$no_flush_of_records" \
-		-e "s|ibv_wr_atomic_write(.*|word[RECORD / 8] = tail; ibv_wr_rdma_write_imm(qp, log->rkey, log->addr, 0); $beside;|" \
+		-e "s|ibv_wr_atomic_write(qp.*|word[RECORD / 8] = tail; ibv_wr_rdma_write_imm(qp, log->rkey, log->addr, 0); $beside;|" \
 		-e 's/max_recv_wr = 1,/max_recv_wr = 32,/' \
 		-e 's/if (rdma_post_recvv(id, NULL, NULL, 0) || /for (int i = 0; i < 32; i++)\n\t\trdma_post_recvv(id, NULL, NULL, 0);\n\tif (/' \
 		-e 's/if (rdma_get_recv_comp/do if (rdma_get_recv_comp/' \
@@ -887,7 +888,7 @@ an_immediate_is_a_right_signal() {
 }
 a_flag_by_write_is_a_wrong_signal() {
 	visible_log -e 's/IBV_FLUSH_PERSISTENT,/IBV_FLUSH_GLOBAL,/' \
-		-e "s|ibv_wr_atomic_write(.*|word[RECORD / 8] = tail; ibv_wr_rdma_write(qp, log->rkey, log->addr); $beside;|"
+		-e "s|ibv_wr_atomic_write(qp.*|word[RECORD / 8] = tail; ibv_wr_rdma_write(qp, log->rkey, log->addr); $beside;|"
 	crash_states 1 --visible --signal 0 "$run"
 	says "had not been executed, and WRITE psn "
 	says ": a WRITE may pass a FLUSH.  Wait until the FLUSH has completed"
@@ -897,6 +898,49 @@ a_flush_that_is_too_short_is_a_wrong_signal() {
 	crash_states 1 --visible --signal 0 "$run"
 	says "ends 8 bytes too early"
 	says "has to cover what is to be visible"
+}
+
+# cost: of the run, as the ladder has it; packets of FLUSH and their answers, and how often a request came after an answer
+cost() {
+	"$root/qemu-scripts/ladder" "$run" | awk '/FLUSH/ { packets++ } /\|--/ { trips += back; back = 0 } /\|<-/ { back = 1 }
+		END { print packets, trips }'
+}
+
+# saves KIND LINE COMMAND_OF_SED...: the lint says LINE of first-log with these changes, and what it says to be saved is what the
+# right log has less, in the ladder
+saves() {
+	local kind=$1 line=$2 packets trips was_packets was_trips
+	visible_log "${@:3}"
+	crash_states 1 --lint "$run"
+	says "$line"
+	[[ $(grep -c "  That saves " <<<"$said") == 1 ]] || fail "it says more than that"
+	read -r packets trips < <(sed -n 's/.*That saves \([0-9]*\) packets and \([0-9]*\) round trips.*/\1 \2/p' <<<"$said")
+	read -r was_packets was_trips < <(cost)
+	echo "# $kind: $packets packets and $trips round trips, of $was_packets and $was_trips; the right log has $right_packets and $right_trips"
+	((was_packets - packets == right_packets && was_trips - trips == right_trips)) || fail "the ladder has another saving"
+}
+
+what_is_superfluous_is_named_with_its_cost() {
+	local right_packets right_trips flush_of_record='ibv_wr_flush(qp, log->rkey, to, RECORD,'
+	local wait='ret = ibv_wr_complete(qp); completed(id, IBV_WC_FLUSH); ibv_wr_start(qp); qp->wr_flags = 0;'
+	local beat='struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(id->qp); ibv_wr_start(qp); qp->wr_flags = 0;'
+	beat+=' ibv_wr_rdma_write(qp, log.rkey, log.addr + 8); ibv_wr_set_sge(qp, words->lkey, (uintptr_t)record, 8);'
+	beat+=' ibv_wr_flush(qp, log.rkey, log.addr + 8, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE); ibv_wr_complete(qp);'
+	visible_log
+	crash_states 0 --lint "$run"
+	says "no FLUSH and no wait is superfluous"
+	read -r right_packets right_trips < <(cost)
+	saves two ", follows before anything else" \
+		-e "s|$flush_of_record \(.*\)|ibv_wr_flush(qp, log->rkey, to, 8, \\1 ibv_wr_flush(qp, log->rkey, to + 8, RECORD - 8, \\1|" -e 's/_wr = 4/_wr = 8/' \
+		-e 's/\(depth\|resources\) = 3/\1 = 4/'
+	saves wide "63 of its cache lines have nothing new" -e "s|$flush_of_record|ibv_wr_flush(qp, log->rkey, to, 4096,|"
+	saves wait ", waited for its answer" -e "s|$flush_of_record|qp->wr_flags = IBV_SEND_SIGNALED; &|" \
+		-e "s|ibv_wr_atomic_write(qp.*|$wait word[RECORD / 8] = tail; ibv_wr_rdma_write(qp, log->rkey, log->addr); $beside;|"
+	saves nothing "nothing of it was new" -e "s|$flush_of_record.*|& ibv_wr_flush(qp, log->rkey, to, RECORD, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE);|" \
+		-e 's/_wr = 4/_wr = 8/' -e 's/\(depth\|resources\) = 3/\1 = 4/'
+	delay=300ms saves left "its initiator had left before the answer" -e '1i #include <unistd.h>' \
+		-e "s|if (rdma_post_sendv|$beat &|" \
+		-e 's/completed(id, IBV_WC_SEND);/usleep(100000); rdma_disconnect(id);/'
 }
 
 # Without guests: the tail of a ring is the signal.
@@ -917,6 +961,21 @@ a_signal_is_named() {
 	make_ring copies 60
 	crash_states 2 --visible "$work/ring"
 	says "--visible wants one target: name a folder *.recording"
+}
+
+# Nor in a wrong one that stores in the right order.
+nothing_is_superfluous_in_a_right_ring() {
+	local mode
+	for mode in right one-by-one loss few-slots read write-tail; do
+		make_ring $mode 60
+		crash_states 0 --lint "$work/ring"
+		says "no FLUSH and no wait is superfluous, as far as the packets tell"
+	done
+	make_ring copies 60
+	crash_states 0 --lint "$work/ring"
+	make_ring flush-first 60
+	crash_states 1 --lint "$work/ring"
+	says "nothing of it was new"
 }
 
 # All methods of the benchmark side by side, each on QPs of its own: FLUSH, a daemon, and READ, which gives no floor.
@@ -1300,6 +1359,7 @@ wrong_usage_is_explained() {
 		--visible --signal x $work/empty|--signal x: say where it is in IMAGE
 		--visible --oracle x $work/empty|--visible takes neither --oracle nor --lose
 		--visible --promise x $work/empty -- y|--visible with --promise takes neither a checker nor --signal
+		--lint $work/empty -- y|--lint judges nothing, and takes no checker
 		--html $work/no/page $work/empty|--html $work/no/page: No such file
 	END
 }
@@ -1385,6 +1445,7 @@ cases=(
 	what_the_target_pulled_cannot_be_judged
 	wrong_usage_is_explained
 	a_signal_is_named
+	nothing_is_superfluous_in_a_right_ring
 	a_consumer_is_wrong_by_its_signal
 	no_flush_before_the_tail_is_found
 	one_missing_flush_is_found
@@ -1420,6 +1481,7 @@ long_cases=(
 	a_flush_of_another_qp_is_found
 	a_checksum_left_out_is_found
 	a_checksum_makes_up_for_a_flush
+	what_is_superfluous_is_named_with_its_cost
 	a_flush_for_both_is_right_for_all
 	an_atomic_is_a_right_signal
 	an_immediate_is_a_right_signal
