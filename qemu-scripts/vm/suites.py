@@ -15,6 +15,8 @@ from vm.places import Places
 NOT_PASSED_ON = ("BASE", "DEBUG", "LONG")
 # What conformance says of such a case
 DOWN = "took the guest down"
+# A case whose program gave up, since it could not do its own part: perhaps for what one before it has left
+GAVE_UP = "gave up: "
 
 
 @dataclass
@@ -56,7 +58,7 @@ def read_ktap(lines: list[str], outcome: Outcome) -> str:
     """Returns the case that has begun and has no result."""
     planned: dict[int, int] = {}
     seen: dict[int, int] = {}
-    running = ""
+    running = gave_up = ""
     for line in lines:
         depth = len(line) - len(line.lstrip(" "))
         if plan := re.match(r" *1\.\.([0-9]+)( # SKIP (.*))?", line):
@@ -64,10 +66,13 @@ def read_ktap(lines: list[str], outcome: Outcome) -> str:
             outcome.skipped = plan[3] or outcome.skipped
         elif begun := re.match(r" *#  RUN +(\S+) \.\.\.", line):
             running = begun[1]
+        elif error := re.match("[# ]*(?:rxe_conformance|hostile-wqes|hostile-qps): (.*)", line):
+            gave_up = GAVE_UP + error[1]
         elif result := re.match(r" *(not )?ok [0-9]+ (?:- )?(.*?)(?: # (SKIP )?(.*))?$", line):
             seen[depth] = seen.get(depth, 0) + 1
             word = "not" if result[1] else "skip" if result[3] else "ok"
-            outcome.results.append(Result(re.sub("[ \t]", "_", result[2]), word, result[4] or ""))
+            outcome.results.append(Result(re.sub("[ \t]", "_", result[2]), word, result[4] or gave_up))
+            gave_up = ""
             if word == "skip" and not depth:
                 outcome.skipped = outcome.skipped or result[4] or ""
             # The result of the suite's case comes even if the guest has gone.
