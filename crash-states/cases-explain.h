@@ -99,6 +99,33 @@ TEST_F(run, atomics_keep_the_order_in_which_they_came)
 	EXPECT_STATES(4, 1, "/");	/* 1 more than the first one stored, in the target's byte order */
 }
 
+static bool pick_request(const struct model *at, const struct update *update, uint32_t word, const void *request)
+{
+	(void)at;
+	(void)word;
+	return update->request == *(const uint32_t *)request;
+}
+
+/* And left alone, it is there although later ones are not. */
+TEST_F(run, a_word_that_loses_its_newest_value_has_the_one_before)
+{
+	const uint32_t second = 1, third = 2;
+	struct state state = { };
+	char text[2];
+
+	for (unsigned int i = 1; i <= 3; i++)
+		write_word(i, 0, i);
+	load("spec");
+	model_cut(&model, 3);
+	model_lose(&model, pick_request, &third, &state);
+	digits(&state, 1, text);
+	EXPECT_STREQ("2", text);
+	model_leave(&model, pick_request, &second, &state);
+	digits(&state, 1, text);
+	EXPECT_STREQ("2", text);
+	free(state.held.v);
+}
+
 /* What is seen of an ATOMIC WRITE says which FLUSHes have been executed, also if it was overtaken. */
 TEST_F(run, an_atomic_write_that_was_overtaken_has_not_passed_a_flush)
 {

@@ -1221,8 +1221,8 @@ static const char *drawn_from(const struct run *run, const struct options *o)
 }
 
 /* @alike of the @failed states that fail, by what the checker says. */
-static struct finding report(struct run *run, const struct options *o, struct checker *checker, const struct explanation *e,
-			     size_t alike, size_t failed)
+static struct finding report(struct run *run, const struct options *o, struct checker *checker, struct oracle *oracle,
+			     const struct explanation *e, size_t alike, size_t failed)
 {
 	struct finding f = {
 		.folder = kept_folder(run, &e->state), .why = xasprintf("%s", e->why), .posted = posted_by(run, e->cause.lost),
@@ -1230,6 +1230,8 @@ static struct finding report(struct run *run, const struct options *o, struct ch
 	};
 	const char *moment = moment_text(&run->capture, e->state.moment), *said;
 
+	if (oracle)
+		f.expected = xasprintf("%s", oracle_expected(oracle, checker, e->state.moment));
 	checker_look(checker, &run->model, &e->state, &said);
 	f.said = xasprintf("%s", said);
 	keep(run, checker, e, said, f.posted);
@@ -1242,7 +1244,10 @@ static struct finding report(struct run *run, const struct options *o, struct ch
 	f.recorded = drawn_from(run, o);
 	printf("\nS%s: %s\n%s  Why: %s\n", f.id + 1, f.title, f.words, f.why);
 	print_posted(f.posted, stdout);
-	printf("  The checker: %s\n  Alike: %s\n  Kept: %s\n", f.said, f.alike, f.folder);
+	printf("  The checker: %s\n", f.said);
+	if (f.expected)
+		printf("  Expected, or what was right earlier: %s\n", f.expected);
+	printf("  Alike: %s\n  Kept: %s\n", f.alike, f.folder);
 	json_finding(&run->model, e, alike, said, f.folder, f.posted);
 	output_finding(&f);
 	return f;
@@ -1295,8 +1300,8 @@ static bool may_miss_what_was_pulled(const struct run *run, const struct explana
 	return e->cause.kind == CULPRIT_NOTHING_LOST && run->history.pulled && access(run->end, R_OK);
 }
 
-static void explain_failures(struct run *run, const struct options *o, struct checker *checker, struct results *results,
-			     const word_list *unexplained)
+static void explain_failures(struct run *run, const struct options *o, struct checker *checker, struct oracle *oracle,
+			     struct results *results, const word_list *unexplained)
 {
 	unsigned int explained = 0, missing = 0;
 	struct finding reported[EXPLAINED];
@@ -1316,7 +1321,7 @@ static void explain_failures(struct run *run, const struct options *o, struct ch
 			     run->history.pulled, said);
 		} else if (add_kind(kinds, explained, kind_of_cause(&e.cause))) {
 			steady |= e.cause.kind != CULPRIT_CHECKER;
-			reported[explained++] = report(run, o, checker, &e, count_alike(results, results->failures.v[i].kind),
+			reported[explained++] = report(run, o, checker, oracle, &e, count_alike(results, results->failures.v[i].kind),
 						       results->failed);
 		}
 		explanation_free(&e);
@@ -1410,6 +1415,8 @@ static int replay(struct run *run, const struct options *o)
 	printf("%s/image holds the state\n", folder);
 	if (!o->checker.argv)
 		return 0;
+	if (oracle)
+		printf("Expected, or what was right earlier: %s\n", oracle_expected(oracle, checker, state.moment));
 	verdict = checker_look(checker, &run->model, &state, &said);
 	printf("The checker: %s\n%s\n", said, verdict == CONSISTENT ? "consistent" : "not consistent");
 	if (verdict == CONSISTENT && !oracle && !run->history.rules->visible)
@@ -1557,7 +1564,7 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 		try_checker(run, checker, unexplained);
 	check_states(run, o, checker, oracle, &results, coverage);
 	json_states(results.checked, results.failed, results.crashed, results.slow, o->seed, coverage);
-	explain_failures(run, o, checker, &results, unexplained);
+	explain_failures(run, o, checker, oracle, &results, unexplained);
 	checker_free(checker);
 	if (!o->recovery)
 		return status_of(&results, coverage);
@@ -1571,17 +1578,16 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 /* The frames of its message, for the ladder. */
 static char *frames_of(const struct history *history, const struct request *request)
 {
-	const char *comma = "";
+	uint8_t *marked = xcalloc(history->requests.n, 1);
 	char *text;
 	size_t size;
 	FILE *file = open_memstream(&text, &size);
 
-	for (size_t i = request->message; !is_cpu(request) && i < history->requests.n; i++)
-		if (history->requests.v[i].message == request->message) {
-			fprintf(file, "%s%u", comma, history->requests.v[i].packet->frame);
-			comma = ",";
-		}
+	for (size_t i = request->message; i < history->requests.n; i++)
+		marked[i] = history->requests.v[i].message == request->message;
+	print_frames(history, marked, file);
 	fclose(file);
+	free(marked);
 	return text;
 }
 

@@ -329,11 +329,21 @@ void explanation_print(const struct explanation *e, const struct model *model, F
 	fprintf(file, "  Why: %s\n", e->why);
 }
 
+void print_frames(const struct history *history, const uint8_t *marked, FILE *file)
+{
+	const char *comma = "";
+
+	for (uint32_t r = 0; r < history->requests.n; r++)
+		if (marked[r] && !is_cpu(&history->requests.v[r])) {
+			fprintf(file, "%s%u", comma, history->requests.v[r].packet->frame);
+			comma = ",";
+		}
+}
+
 void explanation_frames(const struct explanation *e, const struct model *model, FILE *file)
 {
 	const struct history *history = model->history;
 	uint8_t *lost = xcalloc(history->requests.n, 1);
-	const char *comma = "";
 
 	for (size_t i = 0; i < e->state.held.n; i++) {
 		const struct held *held = &e->state.held.v[i];
@@ -341,11 +351,7 @@ void explanation_frames(const struct explanation *e, const struct model *model, 
 		for (int32_t p = held->position + 1; p <= model_top(model, held->word); p++)
 			lost[model_update(history, held->word, p)->request] = 1;
 	}
-	for (uint32_t r = 0; r < history->requests.n; r++)
-		if (lost[r] && !is_cpu(&history->requests.v[r])) {
-			fprintf(file, "%s%u", comma, history->requests.v[r].packet->frame);
-			comma = ",";
-		}
+	print_frames(history, lost, file);
 	free(lost);
 }
 

@@ -30,6 +30,9 @@ void explanation_print(const struct explanation *explanation, const struct model
 /* The frames of the requests whose values are lost, "4,7-9", for the ladder. */
 void explanation_frames(const struct explanation *explanation, const struct model *model, FILE *file);
 
+/* Of the requests that are marked: "4,7,8" */
+void print_frames(const struct history *history, const uint8_t *marked, FILE *file);
+
 void explanation_free(struct explanation *explanation);
 
 #endif /* EXPLAIN_H */

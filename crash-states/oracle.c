@@ -120,14 +120,21 @@ struct oracle *oracle_new(const struct history *history, const struct model *mod
 	return oracle;
 }
 
-static uint64_t look(struct oracle *oracle, struct checker *checker, unsigned int moment)
+const char *oracle_expected(struct oracle *oracle, struct checker *checker, unsigned int moment)
 {
 	struct state state = { .moment = moment };
+	const char *said;
 
 	model_cut(&oracle->model, moment);
 	oracle->refers = true;
-	checker_look(checker, &oracle->model, &state, NULL);
+	checker_look(checker, &oracle->model, &state, &said);
 	oracle->refers = false;
+	return said;
+}
+
+static uint64_t look(struct oracle *oracle, struct checker *checker, unsigned int moment)
+{
+	oracle_expected(oracle, checker, moment);
 	return oracle->said;
 }
 

@@ -24,6 +24,9 @@ bool oracle_is_ready(const struct oracle *oracle, unsigned int moment);
 /* Let @checker, of which nothing runs, see the memory with nothing lost, as far as the cut at @moment needs it. */
 void oracle_prepare(struct oracle *oracle, struct checker *checker, unsigned int moment);
 
+/* What it prints of all that had come at @moment, with nothing lost: the newest that is right.  It stays until the next call. */
+const char *oracle_expected(struct oracle *oracle, struct checker *checker, unsigned int moment);
+
 /* Ends the program if it prints the same of the start and the end, something else each time, or fails on the end. */
 void oracle_try(struct oracle *oracle, struct checker *checker);
 

@@ -38,11 +38,11 @@ static void put_item(const char *name, const char *class, const char *text, FILE
 	fputc('\n', file);
 }
 
-/* A line of explanation_words(): "old" or "there", and the word. */
+/* A line of words: "old", "lost" or "there", and the word. */
 static void put_word(const char *line, size_t n, FILE *file)
 {
 	size_t start = strspn(line, " "), end = start + strcspn(line + start, " \n"), rest;
-	bool lost = !strncmp(line + start, "old ", 4);
+	bool lost = strncmp(line + start, "there ", 6) != 0;
 	const char *class = lost ? " class=\"lost\"" : "";
 
 	if (end >= n)
@@ -71,7 +71,7 @@ static void each_line(const char *text, size_t n, void (*put_line)(const char *l
 /* "note: ...", or "  ..." that goes on with the line before it */
 static void put_line(const char *line, size_t n, FILE *file)
 {
-	static const char *const names[] = { "note", "hint", "coverage", "not tried" };
+	static const char *const names[] = { "note", "hint", "coverage", "recovery", "not tried" };
 	size_t start = strspn(line, " ");
 
 	fprintf(file, "<li%s>", start ? " class=\"more\"" : "");
@@ -103,6 +103,7 @@ static void put_finding(const struct finding *finding, size_t number, FILE *file
 	fputs("</p>\n<dl>\n", file);
 	put_item("Posted by", " class=\"code\"", finding->posted, file);
 	put_item(finding->judge, "", finding->said, file);
+	put_item("Expected", "", finding->expected, file);
 	each_line(finding->words, strlen(finding->words), put_word, file);
 	put_item("Alike", "", finding->alike, file);
 	put_item("Kept", " class=\"code\"", finding->folder, file);

@@ -11,6 +11,7 @@ struct finding {
 	const char *title, *why;
 	const char *posted;		/* the line of the program that has posted what is lost */
 	const char *judge, *said;	/* who refuses it, and with what words */
+	const char *expected;		/* what an oracle should have said */
 	const char *words;		/* lines: what is lost, and what is there */
 	const char *alike, *folder;
 	unsigned int frame;		/* the power fails after it */

@@ -108,7 +108,8 @@ static bool take_state(struct sampling *s)
 	if (s->stopped || !add_seen(&s->seen, s->state.hash ^ mix64(told)))
 		return false;
 	s->coverage->out_of_time = is_late(s);
-	if (s->seen.n > s->options->limit || s->coverage->out_of_time) {
+	s->coverage->at_limit = s->seen.n > s->options->limit;
+	if (s->coverage->at_limit || s->coverage->out_of_time) {
 		s->seen.n--;
 		s->stopped = true;
 		return false;
@@ -876,7 +877,7 @@ static unsigned int percent(struct count count)
 /* Why the complete part is none. */
 static const char *what_ended_it(const struct coverage *c)
 {
-	return c->out_of_time ? "the time was over (--seconds)" : "--limit ended it, or there were failures enough";
+	return c->out_of_time ? "the time was over (--seconds)" : c->at_limit ? "--limit ended it" : "there were failures enough";
 }
 
 /* In a line, for people. */

@@ -62,7 +62,7 @@ struct coverage {
 	size_t planned;		/* states of the complete part, at most */
 	struct count messages;	/* of each opcode and size: its words */
 	struct count lines, words;
-	bool out_of_time;
+	bool out_of_time, at_limit;	/* what ended it, but for failures enough */
 	size_t by_chance;
 	size_t by_views;	/* of these: at cuts that had just shown a new view */
 	size_t views;

@@ -198,7 +198,9 @@ a_limit_gives_no_pass() {
 	crash_states 4 --limit 20 "$work/ring" -- true
 	says "20 states of 121 cuts: 0 fail"
 	says "coverage: NOT COMPLETE"
+	says "not tried: some of these, because --limit ended it"
 	crash_states 1 --limit 20 "$work/ring" -- false
+	says "because --limit ended it"
 	crash_states 0 --states 0 "$work/ring" -- true
 	says "coverage: complete"
 }
@@ -265,8 +267,10 @@ an_oracle_needs_no_checker() {
 	for mode in no-flush no-flush-once short-once write-tail fetch-add-tail flush-first early-tail other-qp-tail global; do
 		oracle 1 $mode --states 300
 	done
+	says "  Expected, or what was right earlier: "
 	id=$(sed -n 's/^State \(.*\): the power.*/\1/p' <<<"$said" | head -n 1)
 	crash_states 1 --oracle "$dump" --replay "$id" "$work/ring"
+	says "Expected, or what was right earlier: "
 	oracle 0 daemon --promise durable
 	oracle 1 daemon-no-fence --promise durable
 	make_ring right 20
@@ -441,6 +445,7 @@ a_checker_that_crashes_or_hangs_is_a_finding() {
 	crash_states 1 --timeout 1 "$work/ring" -- sh -c "$ring || sleep 1000"
 	says "the checker ran longer than 1 s"
 	says "note: these are enough: no more states were checked"
+	says "not tried: some of these, because there were failures enough"
 }
 
 # It has the same states, and finds the same; and so it does if it dies or hangs on them.
