@@ -20,10 +20,9 @@ needs_programs() { "$root/scripts/deps" check programs 2>&1 || exit 4; }
 # table: "SERVER<tab>CLIENT" of each row
 table() {
 	awk -F '``' '
-		/^===/ { here = before == "Programs as they are" }
+		/^===*$/ { here = before == "Programs as they are" }
 		{ before = $0 }
-		here && /^   \* - ``/ { server = $2 }
-		here && /^     - ``/ { print server "\t" $2 }' "$root/Documentation/lab.rst"
+		here && /^``.*``  *``.*``$/ { print $2 "\t" $4 }' "$root/Documentation/lab.rst"
 }
 
 # Each row has a folder in $work/share.  A server is ready when it listens; one that does not end by itself is ended.
