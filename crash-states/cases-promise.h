@@ -537,6 +537,32 @@ TEST_F(run, answers_that_come_late_show_it)
 	expect_schedule(_metadata, 300, 600);
 }
 
+/* So does a tail that is stored by WRITE; what is larger is no tail. */
+TEST_F(run, tails_long_after_the_answers_show_no_wait)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		write_bytes(4 * i + 1, KEY, 64, 64, i + 1);
+		flush(4 * i + 2, 8, 8);
+		net.ms += 10;
+		response(4 * i + 2);
+		net.ms += 50;
+		write_bytes(4 * i + 3, KEY, 128, 64, i + 1);
+		net.ms += 240 + 100 * i;
+		write_word(4 * i + 4, 0, i + 1);
+	}
+	load("spec");
+	EXPECT_EQ(290, (int)(promise_schedule(&model, NULL).tail * 1000 + 0.5));
+	begin(net.folder);
+	for (unsigned int i = 0; i < 3; i++) {
+		atomic_write(2 * i + 1, 0, i + 1);
+		flush(2 * i + 2, 0, 1);
+		response(2 * i + 2);
+		net.ms += 300;
+	}
+	load("spec");
+	EXPECT_EQ(0, promise_schedule(&model, NULL).tail);
+}
+
 static void check_promises(const char *pattern)
 {
 	broken_promises broken = { };

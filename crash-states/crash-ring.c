@@ -6,6 +6,7 @@
  *	crash-ring FOLDER buffered RECORDS	the same, right, but all lines are printed at the end
  *	crash-ring FOLDER pulled RECORDS	the same, right, and the target has pulled some bytes by a READ of its own
  *	crash-ring FOLDER slow RECORDS	a program that prints each line 300 ms after the answer
+ *	crash-ring FOLDER slow-tail RECORDS	the same, but it stores a tail by WRITE then
  *	crash-ring			checks one state, as the checker of crash-states
  *	crash-ring --serve		stays, and checks each
  *	crash-ring recover MODE		recovers $IMAGE, see ring-recovery.c
@@ -138,11 +139,16 @@ static bool make(const char *folder, const char *mode, unsigned int records)
 		return true;
 	}
 	begin(folder);
-	if (!strcmp(mode, "slow")) {
-		for (unsigned int i = 0; i < records; i++, net.ms += 300, told("a record is durable")) {
-			write_word(2 * i + 1, i, 1);
-			flush(2 * i + 2, i, 1);
-			response(2 * i + 2);
+	if (!strcmp(mode, "slow") || !strcmp(mode, "slow-tail")) {
+		for (unsigned int i = 0, psn = 1; i < records; i++) {
+			write_bytes(psn++, KEY, 64 * i + 64, 64, 1);
+			flush(psn, 8 * i + 8, 8);
+			response(psn++);
+			net.ms += 300;
+			if (strcmp(mode, "slow"))
+				write_word(psn++, 0, i + 1);
+			else
+				told("a record is durable");
 		}
 		return true;
 	}

@@ -1671,11 +1671,14 @@ static int judge_alone(struct run *run)
  */
 static bool hangs_on_schedule(struct schedule schedule)
 {
-	if (schedule.gap < LONG_AFTER || schedule.hold > schedule.gap)
+	bool by_lines = schedule.gap >= LONG_AFTER && schedule.hold <= schedule.gap;
+	double gap = by_lines ? schedule.gap : schedule.tail;
+
+	if (gap < LONG_AFTER || schedule.hold > gap)
 		return false;
 	output_section("What this run does not show");
-	printf("\nEach line came %.0f ms or more after the answer to a FLUSH, and the answers took %.0f ms: the run does not show that the program waits for them.\nRun it again with late answers: rxe-vm pair --server-delay %.0fms ...\n",
-	       schedule.gap * 1000, schedule.hold * 1000, schedule.gap * 2000);
+	printf("\nEach %s came %.0f ms or more after the answer to a FLUSH, and the answers took %.0f ms: the run does not show that the program waits for them.\nRun it again with late answers: rxe-vm pair --server-delay %.0fms ...\n",
+	       by_lines ? "line" : "WRITE of a word", gap * 1000, schedule.hold * 1000, gap * 2000);
 	return true;
 }
 

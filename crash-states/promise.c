@@ -280,10 +280,27 @@ static const struct packet *last_answer(const struct model *model, unsigned int 
 	return last;
 }
 
+/* A WRITE may pass a FLUSH, so one that counts on it must wait.  (An ATOMIC WRITE need not.) */
+static double find_tail_gap(const struct model *model)
+{
+	double gap = 0;
+
+	for (size_t r = 0; r < model->history->requests.n; r++) {
+		const struct request *request = &model->history->requests.v[r];
+		const struct packet *answer = last_answer(model, request->packet->moment);
+
+		if (strcmp(opcode_name(request->packet->opcode), "WRITE") || !request->updates || request->length > WORD || !answer)
+			continue;
+		if (!gap || request->packet->time - answer->time < gap)
+			gap = request->packet->time - answer->time;
+	}
+	return gap;
+}
+
 struct schedule promise_schedule(const struct model *model, const char *pattern)
 {
 	const struct capture *capture = model->history->capture;
-	struct schedule schedule = { };
+	struct schedule schedule = { .tail = find_tail_gap(model) };
 	bool any = false;
 
 	for (size_t i = 0; i < capture->told.n; i++) {

@@ -45,6 +45,7 @@ bool promise_matches(const char *pattern, const struct told *line);
  */
 struct schedule {
 	double gap;		/* in seconds: the shortest from an answer to a line; 0 without lines */
+	double tail;		/* to a WRITE of a word, such as a tail; 0 without one after an answer */
 	double hold;		/* the shortest from a FLUSH to its answer */
 };
 struct schedule promise_schedule(const struct model *model, const char *pattern);

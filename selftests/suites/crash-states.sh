@@ -256,7 +256,10 @@ a_pass_that_hangs_on_the_schedule_is_none() {
 	crash_states 4 --promise durable "$work/ring"
 	says "Each line came 300 ms or more after the answer to a FLUSH"
 	says "rxe-vm pair --server-delay 600ms"
+	crash_states 4 "$work/ring" -- sh -c 'od -A n -t u8 -N 128 "$IMAGE"'
+	make_ring slow-tail 20
 	crash_states 4 "$work/ring" -- sh -c 'od -A n -t u8 -N 8 "$IMAGE"'
+	says "Each WRITE of a word came 300 ms or more after the answer to a FLUSH"
 }
 
 an_oracle_needs_no_checker() {
