@@ -86,21 +86,24 @@ provider_that_does_not_wait_for_the_flush_is_found() {
 ##############################################################################
 # fabtests
 
-# The tests of a device: FI_EP_MSG by verbs, and FI_EP_RDM by ofi_rxm
+# Those that pass without the series: FI_EP_MSG by verbs, and FI_EP_RDM by ofi_rxm
 common='
 fi_msg
 fi_cm_data
 fi_cq_data -o writedata
-fi_inject_test -e msg
 fi_msg_pingpong -I 10 -S 4096 -v
 fi_rma_bw -e msg -o write -I 10 -S 4096
 fi_rma_bw -e msg -o writedata -I 10 -S 4096
 fi_rma_bw -e msg -o read -I 10 -S 4096
 fi_rdm_pingpong -I 10 -S 4096 -v
 fi_rma_bw -e rdm -o write -I 10 -S 4096
-fi_rdm_atomic -I 2 -o write
 '
-# Those of its flags; the server needs an NVDIMM.
+# On siw others end with a receive that was cancelled, now and then, without the series, too.
+on_siw='
+fi_msg
+fi_cm_data
+'
+# Those of the flags; the server needs an NVDIMM.
 placed='
 fi_rma_placed
 fi_rma_placed -M /dev/dax0.0
@@ -151,7 +154,7 @@ fabtests_pass_on_siw() {
 	local module prologue
 	module=$("$here/../modules/kernel-module" siw)
 	prologue="rdma link delete rxe0 && insmod $module && rdma link add siw0 type siw netdev eth0 &&"
-	nested run_fabtests "$common"
+	nested run_fabtests "$on_siw"
 }
 
 ##############################################################################
