@@ -430,8 +430,10 @@ void capture_read(struct capture *capture, const char *path, const struct memory
 		*list_add(&capture->ends) = capture->bytes;
 		seconds = header->ts.tv_sec;
 		time = seconds + header->ts.tv_usec / 1e6;
-		if (capture->frames == 1)
+		if (capture->frames == 1) {
 			first = time;
+			capture->began = seconds;
+		}
 		read_frame(capture, keep_frame(&file, pcap, data, header->caplen), header->caplen,
 			   time - first, memory, targets);
 	}

@@ -57,6 +57,7 @@ struct capture {
 	LIST(struct told) told;
 	LIST(struct packet) packets;
 	unsigned int frames;
+	time_t began;		/* the first one */
 	uint64_t bytes;		/* all of them */
 	LIST(uint64_t) ends;	/* of each frame, in bytes of the capture */
 	struct cpu cpu;		/* what the target's CPU did between the frames */

@@ -1750,6 +1750,7 @@ int main(int argc, char **argv)
 		return replay(&run, &o);
 	if (o.lint)
 		return lint(&run);
+	output_date(run.capture.began);
 	json_run(&run.history, o.run);
 	count_requests(&run);
 	if (o.visible)

@@ -12,6 +12,7 @@ static FILE *page;			/* or NULL: it is not wanted */
 static LIST(struct finding) findings;
 static LIST(struct section) sections;	/* `length` is the place in what was printed, until the end */
 static const char *run_folder;
+static char run_date[32];
 
 /* The standard output as it was, or NULL before output_begin() and after the end. */
 static FILE *screen;
@@ -101,6 +102,13 @@ static void release(int status)
 	screen = NULL;
 }
 
+/* A capture that was made by hand begins at 0. */
+void output_date(time_t began)
+{
+	if (began)
+		strftime(run_date, sizeof(run_date), " of %Y-%m-%d %H:%M UTC", gmtime(&began));
+}
+
 void output_section(const char *heading)
 {
 	fflush(stdout);
@@ -152,7 +160,7 @@ static void print_results(int status, const struct coverage *coverage)
 static void write_page(int status, const char *error)
 {
 	const struct verdict *verdict = verdict_of(status);
-	struct page p = { status, verdict->word, xasprintf("%c%s", toupper(verdict->sentence[0]), verdict->sentence + 1), error, run_folder,
+	struct page p = { status, verdict->word, xasprintf("%c%s", toupper(verdict->sentence[0]), verdict->sentence + 1), error, run_folder, run_date,
 			  findings.n, 0, findings.v, sections.v };
 	FILE *file = page;
 

@@ -15,6 +15,9 @@
  */
 void output_begin(const char *run, bool ktap, const char *html, const char *wrong);
 
+/* When the run began, for the page. */
+void output_date(time_t began);
+
 /* The page has what is printed from now on under this heading; NULL: it does not, as output_finding() tells it. */
 void output_section(const char *heading);
 

@@ -132,7 +132,9 @@ void page_write(FILE *file, const struct page *page)
 	/* The first is the run, which is the last that one wants to read of. */
 	for (size_t i = 1; i <= page->sections; i++)
 		put_section(&page->section[i % page->sections], file);
-	fputs("<footer>A state is what a power failure at one moment of the run may leave in the target's persistent memory.  Made by crash-states from ", file);
+	fputs("<footer>A state is what a power failure at one moment of the run may leave in the target's persistent memory.  Made by crash-states from the run", file);
+	put(page->date, file);
+	fputs(", ", file);
 	put(page->run, file);
 	fputs(".</footer>\n</html>\n", file);
 }

@@ -27,6 +27,7 @@ struct section {
 struct page {
 	int status;
 	const char *verdict, *sentence, *summary, *run;
+	const char *date;		/* " of ..."; empty if nothing is known */
 	size_t findings, sections;
 	const struct finding *finding;
 	const struct section *section;

@@ -608,6 +608,7 @@ the_page_shows_the_cause_and_loads_nothing() {
 	[[ $page == *"<b>NOT CONSISTENT</b>"*"20 lines match --promise: 20 came"*"&lt;script&gt;0&lt;/script&gt;d"*"<svg"* ]] || fail "$page"
 	[[ $page == *"The power fails after frame 17"*"is torn.  No persistent FLUSH"*"record 0 is lost or torn"*"lost with the power"* ]] || fail "$page"
 	[[ $page == *"<dd class=\"code\">forgetful-log.c:162 &lt;b&gt;append()"*"What was tried"*"not tried:"* ]] || fail "$page"
+	[[ $page =~ "crash-states from the run of 20"[0-9-]+" "[0-9:]+" UTC, $run." ]] || fail "it has no date: $page"
 	[[ $(grep -c "<section" <<<"$page") == 2 && $(grep -c "<svg" <<<"$page") == 2 ]] || fail "$page"
 	! grep -e "<script" -e " src=" -e "href=" -e "url(" -e "@import" <<<"$page" || fail "it loads something, or runs it"
 }
