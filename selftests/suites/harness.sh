@@ -759,6 +759,16 @@ the_nightly_counts_what_passed() {
 	[[ $said == true ]] || fail "--parts: more than 256, or one of them twice"
 }
 
+# The lab's kernels have rxe built in, so their link shows nothing of what a module of it would lack.
+rxe_calls_only_what_the_kernel_exports() {
+	local obj=$root/build/${BASE:-v6.1}/obj lacking
+	local driver=$obj/drivers/infiniband/sw/rxe/built-in.a
+	[[ $(nm "$driver") == *" T rxe_init_packet"* ]] || fail "no rxe in $driver"
+	lacking=$(comm -23 <(nm -u "$driver" | awk 'NF == 2 { print $2 }' | sort -u) \
+		<({ nm --defined-only "$driver" | awk 'NF == 3 { print $3 }'; cut -f 2 "$obj/Module.symvers"; } | sort -u))
+	[[ -z $lacking ]] || fail "a module of rxe would not link: the kernel does not export $lacking"
+}
+
 cases=(
 	a_patch_that_bases_share_exists_once
 	a_shared_patch_follows_its_base
@@ -772,6 +782,7 @@ cases=(
 	wrong_usage_is_explained
 	judge_tells_what_shows_from_what_does_not
 	what_a_source_includes_is_compiled
+	rxe_calls_only_what_the_kernel_exports
 	no_word_of_a_guest_is_a_command_of_the_runner
 	an_annotation_begins_with_the_reason
 	the_action_names_what_is_missing_without_root
