@@ -1511,8 +1511,9 @@ static void report_recovery(void *arg, struct checker *checker, const struct rec
 		.judge = "The checker", .said = xasprintf("%s", failure->said), .words = xasprintf("%s", failure->lines), .lost = "",
 		.frame = capture_frame(&run->capture, failure->state->moment),
 	};
+	const char *name = strrchr(f.folder, '/') + 1;
 
-	f.id = xasprintf("state %s", strrchr(f.id, '/') + 1);
+	f.id = xasprintf("state %.*s", (int)(strlen(name) - strlen("-recovery")), name);
 	printf("\nS%s %s\n%s  Why: %s\n  The checker: %s\n  Kept: %s\n", f.id + 1, f.title, f.words, f.why, f.said, f.folder);
 	json_recovery_finding(failure->kind, f.why, f.said, f.folder, f.posted);
 	output_finding(&f);
