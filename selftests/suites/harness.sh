@@ -177,7 +177,8 @@ judge_tells_what_shows_from_what_does_not() {
 	[[ $(tail -n 1 "$work/stdout") == "5 bugs, 2 not shown, 5 not tried, 2 not applicable" ]] || fail "not these counts"
 	grep -qx '    seen: crashes takes the guest down' "$work/stdout" || fail "not seen"
 	grep -qx '    fix: kernel/v9.1/crashes.patch' "$work/stdout" || fail "no patch"
-	grep -qx "not tried, no module can be built for .*/lab/image: why: module" "$work/stdout" || fail "no reason"
+	# A line may end within it, depending on the length of the path.
+	tr -s ' \n' ' ' <"$work/stdout" | grep -q "not tried, no module can be built for [^ ]*/lab/image: why: module" || fail "no reason"
 	[[ $(head -n 1 "$work/stdout") == "any host can take this kernel down (9.1-stub)" ]] || fail "not the worst first"
 	grep -qx '    seen: behind takes the guest down' "$work/stdout" || fail "not the case that was running"
 	grep -qx 'not tried, no such program: begins' "$work/stdout" || fail "a case that did not begin"
