@@ -109,7 +109,7 @@ an_mpi_window_in_persistent_memory_is_flushed_and_not_durable() {
 	local share=$work/share status=0 run
 	needs_programs
 	mkdir "$share"
-	mpicc -o "$share/window" "$here/../examples/mpi-window.c" || fail "it does not build"
+	mpicc -o "$share/window" "$here/../examples/mpi/mpi-window.c" || fail "it does not build"
 	echo "$agent" >"$share/agent"
 	chmod +x "$share/agent"
 	RXE_OUT=$work/out "$root/qemu-scripts/rxe-vm" pair --name mpi --timeout 300 --server-pmem 64M --stop-server --share "$share" \
