@@ -16,7 +16,7 @@ static const char *lint_said(void)
 	FILE *file;
 
 	load("spec");
-	lint_find(&history, &lints);
+	lint_find(&model, &lints);
 	free(text);
 	file = open_memstream(&text, &size);
 	for (size_t i = 0; i < lints.n; i++) {
@@ -150,6 +150,92 @@ TEST_F(run, lint_names_a_wait_that_an_atomic_write_would_spare)
 	for (unsigned int n = 0; n < 3; n++)
 		record_and_tail(n, true, "the record is durable");
 	EXPECT_LINT("0 packets 0 round trips");
+}
+
+/* A record on two QPs, of which the second one may have to be answered before the tail, or was before the FLUSH came. */
+static void striped_record_and_tail(unsigned int n, bool late)
+{
+	use_second_qp();
+	write_bytes(next_of_second++, KEY, slot(n + RECORDS) * 8, 64, n + 1);
+	flush(next_of_second++, slot(n + RECORDS), 8);
+	if (!late)
+		response(next_of_second - 1);
+	use_first_qp();
+	write_bytes(next++, KEY, slot(n) * 8, 64, n + 1);
+	flush_now(next++, slot(n), 8);
+	if (late) {
+		use_second_qp();
+		response(next_of_second - 1);
+		use_first_qp();
+	}
+	write_word(next++, 0, n + 1);
+}
+
+TEST_F(run, lint_knows_that_a_tail_may_wait_for_another_qp)
+{
+	next = 1;
+	next_of_second = 100;
+	for (unsigned int n = 0; n < 3; n++)
+		striped_record_and_tail(n, true);
+	EXPECT_LINT("0 packets 0 round trips");
+	begin(net.folder);
+	next = 1;
+	next_of_second = 100;
+	for (unsigned int n = 0; n < 3; n++)
+		striped_record_and_tail(n, false);
+	EXPECT_LINT("2 2 2 0 packets 3 round trips");
+}
+
+/* It would overwrite the other half. */
+TEST_F(run, lint_wants_no_atomic_write_for_half_a_word)
+{
+	for (unsigned int n = 0; n < 3; n++) {
+		write_bytes(3 * n + 1, KEY, slot(n) * 8, 64, n + 1);
+		flush_now(3 * n + 2, slot(n), 8);
+		write_bytes(3 * n + 3, KEY, 0, 4, n + 1);
+	}
+	EXPECT_LINT("0 packets 0 round trips");
+}
+
+/* What is durable need not be visible. */
+TEST_F(run, lint_says_nothing_of_a_flush_that_makes_visible_what_is_durable)
+{
+	write_word(1, 0, 1);
+	flush_now(2, 0, 1);
+	flush_as(3, KEY, 0, 8, DURABLE | GLOBAL);
+	response(3);
+	write_word(4, 8 * 60, 1);
+	flush_as(5, KEY, 0, 8 * 8 * 65, DURABLE | GLOBAL);
+	response(5);
+	EXPECT_LINT("0 packets 0 round trips");
+	begin(net.folder);
+	write_word(1, 0, 1);
+	flush_as(2, KEY, 0, 8, DURABLE | GLOBAL);
+	response(2);
+	flush_as(3, KEY, 0, 8, DURABLE | GLOBAL);
+	response(3);
+	EXPECT_LINT("3 2 packets 0 round trips");
+}
+
+/* What another QP stores between two FLUSHes may count on the first, if that was answered. */
+TEST_F(run, lint_knows_that_another_qp_may_count_on_the_first_of_two)
+{
+	for (int waits = 1; waits >= 0; waits--) {
+		begin(net.folder);
+		write_word(1, 0, 1);
+		write_word(2, 4, 1);
+		flush(3, 0, 1);
+		if (waits)
+			response(3);
+		use_second_qp();
+		write_word(100, 512, 1);
+		use_first_qp();
+		flush(4, 4, 1);
+		if (!waits)
+			response(3);
+		response(4);
+		EXPECT_LINT(waits ? "0 packets 0 round trips" : "0 2 packets 0 round trips");
+	}
 }
 
 TEST_F(run, lint_says_nothing_of_a_word_that_is_flushed_itself)

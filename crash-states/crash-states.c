@@ -1544,7 +1544,7 @@ static int lint(const struct run *run)
 	lint_list lints = { };
 
 	history_needs_stores(&run->history);
-	lint_find(&run->history, &lints);
+	lint_find(&run->model, &lints);
 	lint_print(&run->history, &lints, stdout);
 	return lints.n ? 1 : 0;
 }

@@ -11,12 +11,14 @@
 /* A request of one QP, and its neighbours. */
 struct look {
 	const struct history *history;
+	const struct model *model;
 	lint_list *lints;
 	const struct flow *flow;
 	size_t place;
 	const struct request *before, *request, *after;	/* NULL: there is none */
 	uint64_t tail;			/* the last VA that WRITEs of a tail went to, or 0 */
 	bool tail_waits;
+	bool persistence_only;		/* a flush came that makes nothing visible: what one for both has new, none tells */
 };
 
 static bool is_flush(const struct request *request)
@@ -41,13 +43,49 @@ static bool has_told(const struct look *look, unsigned int from, unsigned int to
 	return false;
 }
 
+/* Of the same initiator, by another QP? */
+static bool is_beside(const struct look *look, const struct request *request)
+{
+	return request->flow != look->request->flow && !is_cpu(request) &&
+	       !memcmp(request->packet->mac, look->request->packet->mac, sizeof(request->packet->mac));
+}
+
+/* Has it sent anything so between the answer to the first request and the second one? */
+static bool has_sent_beside(const struct look *look, unsigned int from, const struct request *to)
+{
+	for (const struct request *r = to; r > look->history->requests.v && r[-1].packet->moment > from; r--)
+		if (is_beside(look, r - 1))
+			return true;
+	return false;
+}
+
+/* Has it got an answer so after @from, up to @to? */
+static bool has_answer_beside(const struct look *look, unsigned int from, unsigned int to)
+{
+	const struct request *requests = look->history->requests.v;
+	size_t low = 0, high = look->model->all_answers;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (answer_of(&requests[look->model->answer[middle]]) <= from)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < look->model->all_answers && answer_of(&requests[look->model->answer[low]]) <= to; low++)
+		if (is_beside(look, &requests[look->model->answer[low]]))
+			return true;
+	return false;
+}
+
 static void add(const struct look *look, struct lint lint)
 {
 	lint.request = look->request - look->history->requests.v;
 	*list_add(look->lints) = lint;
 }
 
-/* What is promised between them the first one may be for. */
+/* What is promised, or sent by another QP, between them the first one may be for. */
 static void look_for_two(const struct look *look)
 {
 	const struct request *first = look->request, *second = look->after;
@@ -55,7 +93,7 @@ static void look_for_two(const struct look *look)
 
 	if (first->rkey != second->rkey || !first->covers.n || !second->covers.n ||
 	    (first->packet->feth & ~ROCE_FETH_SEL_MASK) != (second->packet->feth & ~ROCE_FETH_SEL_MASK) ||
-	    (waited && has_told(look, answer_of(first), second->packet->moment)))
+	    (waited && (has_told(look, answer_of(first), second->packet->moment) || has_sent_beside(look, answer_of(first), second))))
 		return;
 	add(look, (struct lint){ .kind = LINT_TWO, .other = second - look->history->requests.v, .packets = 2, .round_trips = waited });
 }
@@ -89,18 +127,19 @@ static void look_for_wide(const struct look *look)
 		add(look, (struct lint){ .kind = LINT_WIDE, .other = NEVER, .lines = named - new });
 }
 
-/* A WRITE of one word at most, to other memory than the FLUSH before it has named. */
+/* A WRITE of one word, as an ATOMIC WRITE could store it, to other memory than the FLUSH before it has named. */
 static bool is_tail(const struct request *flush, const struct request *store)
 {
 	uint64_t va, run, place;
 
-	return is_flush(flush) && store->packet->opcode == ROCE_RC_WRITE_ONLY && store->updates && store->va % WORD + store->length <= WORD &&
+	return is_flush(flush) && store->packet->opcode == ROCE_RC_WRITE_ONLY && store->updates && store->va % WORD == 0 && store->length == WORD &&
 	       region_run(store->region, store->va, store->length, 0, &va, &run, &place) && !request_holds(flush, place, 0xff);
 }
 
 /*
  * Do the WRITEs of the flow to @va wait for the FLUSHes before them?  What waited once only need not be a tail, and a WRITE that
- * did not wait once may never do: the answers were quick.  A line that was printed in between may be what it has waited for.
+ * did not wait once may never do: the answers were quick.  A line that was printed in between may be what it has waited for, and so
+ * may the answer to a FLUSH of another QP.
  */
 static bool tails_wait(const struct look *look, uint64_t va)
 {
@@ -112,7 +151,8 @@ static bool tails_wait(const struct look *look, uint64_t va)
 
 		if (store->va != va || !is_tail(flush, store))
 			continue;
-		if (answer_of(flush) > store->packet->moment || has_told(look, answer_of(flush), store->packet->moment))
+		if (answer_of(flush) > store->packet->moment || has_told(look, answer_of(flush), store->packet->moment) ||
+		    has_answer_beside(look, flush->packet->moment, store->packet->moment))
 			return false;
 		tails++;
 	}
@@ -148,12 +188,15 @@ static bool has_atomic_write_after(const struct look *look)
 
 static void look_at_flush(struct look *look, bool sent)
 {
+	bool shows = look->persistence_only && look->request->packet->feth & ROCE_FETH_PLT_GLOBAL;
+
 	if (!look->request->covers.n) {
-		if (!sent)
+		if (!sent && !shows)
 			add(look, (struct lint){ .kind = LINT_NOTHING, .other = NEVER, .packets = 2, .round_trips = is_alone(look) });
 		return;
 	}
-	look_for_wide(look);
+	if (!shows)
+		look_for_wide(look);
 	if (is_flush(look->after))
 		look_for_two(look);
 	else if (look->after)
@@ -162,9 +205,10 @@ static void look_at_flush(struct look *look, bool sent)
 		add(look, (struct lint){ .kind = LINT_LEFT, .other = NEVER, .packets = 2 });
 }
 
-void lint_find(const struct history *history, lint_list *lints)
+void lint_find(const struct model *model, lint_list *lints)
 {
-	struct look look = { .history = history, .lints = lints };
+	const struct history *history = model->history;
+	struct look look = { .history = history, .model = model, .lints = lints };
 
 	for (size_t f = 0; f < history->flows.n; f++) {
 		bool sent = false;	/* something, and nothing tells where it is stored */
@@ -174,6 +218,7 @@ void lint_find(const struct history *history, lint_list *lints)
 		look.flow = &history->flows.v[f];
 		look.before = NULL;
 		look.tail = 0;
+		look.persistence_only = false;
 		for (look.place = 0; look.place < look.flow->requests.n; look.place++) {
 			look.request = &history->requests.v[look.flow->requests.v[look.place]];
 			look.after = look.place + 1 < look.flow->requests.n ?
@@ -181,6 +226,7 @@ void lint_find(const struct history *history, lint_list *lints)
 			sent |= look.request->somewhere;
 			if (is_flush(look.request))
 				look_at_flush(&look, sent);
+			look.persistence_only |= look.request->flush && !(look.request->packet->feth & ROCE_FETH_PLT_GLOBAL);
 			look.before = look.request;
 		}
 	}
@@ -189,7 +235,7 @@ void lint_find(const struct history *history, lint_list *lints)
 static const char *const advice[LINTS] = {
 	[LINT_TWO] = "One FLUSH does for both: let it name a range that holds both, or the region.",
 	[LINT_WIDE] = "A target may write back each cache line that a FLUSH names: let it name what is new.",
-	[LINT_WAIT] = "An ATOMIC WRITE never passes a FLUSH: store the word by that, and post it with the FLUSH, without a wait.",
+	[LINT_WAIT] = "An ATOMIC WRITE never passes a FLUSH: store the word by that, and post it with the FLUSH, without a wait, if it has waited for nothing else.",
 	[LINT_NOTHING] = "Leave it out.",
 	[LINT_LEFT] = "Wait for the answer, or leave the FLUSH out: so it promises nothing to anyone.",
 };

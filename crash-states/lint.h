@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "history.h"
+#include "model.h"
 
 enum lint_kind {
 	LINT_TWO,		/* FLUSHes, with nothing between them: @other is the second */
@@ -25,7 +25,7 @@ struct lint {
 
 typedef LIST(struct lint) lint_list;
 
-void lint_find(const struct history *history, lint_list *lints);
+void lint_find(const struct model *model, lint_list *lints);
 
 /* The first ones of each kind, one a line, what to do, and what all of them would save. */
 void lint_print(const struct history *history, const lint_list *lints, FILE *file);
