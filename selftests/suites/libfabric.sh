@@ -190,6 +190,8 @@ a_kernel_without_flush_has_no_capability() {
 	lacks rxe0 '' --kernel "$kernel"
 }
 
+turned_off_rxe_has_no_capability() { lacks rxe0 'export FI_VERBS_USE_FLUSH=no;'; }
+
 siw_has_no_capability() {
 	local module
 	module=$("$here/../modules/kernel-module" siw)
@@ -203,6 +205,7 @@ cases=(
 	provider_that_does_not_wait_for_the_flush_is_found
 	a_kernel_without_flush_has_no_capability
 	siw_has_no_capability
+	turned_off_rxe_has_no_capability
 	rxe_has_the_capability
 	fabtests_pass_on_rxe
 	fabtests_pass_on_siw
