@@ -23,7 +23,7 @@ static struct recovery_count recover_by(const char *mode)
 {
 	static char exe[4096];
 	char *argv[] = { exe, "--recovered", NULL };
-	const struct checker_options options = { .argv = argv, .jobs = 1, .seconds = 60, .mib = 1000 };
+	const struct checker_options options = { .argv = argv, .jobs = 1, .seconds = 10, .mib = 1000 };
 	struct state state = { .moment = capture_last_moment(&capture) };
 	struct recovery *recovery;
 
@@ -76,6 +76,7 @@ TEST_F_TIMEOUT(run, recovery_whose_stores_have_no_order_is_found, 100)
 	EXPECT_RECOVERY("no-msync", false, "recovery-not-durable");
 	EXPECT_RECOVERY("unordered", false, "recovery-not-durable");
 	EXPECT_RECOVERY("no-fsync", false, "recovery-not-durable");
+	EXPECT_RECOVERY("no-range", false, "recovery-not-durable");
 }
 
 #endif

@@ -136,6 +136,8 @@ static void decode(const uint8_t *bytes, size_t size, uint64_t vaddr, struct ins
 		opcode = *code.at++;
 		if (opcode == 0xae)
 			decode_group(&code, instruction);
+		else if (opcode == 0x38 && !code.repeat && *code.at == (code.operand_size ? 0xf8 : 0xf9))
+			instruction->kind = NT_STORE;	/* MOVDIR64B, MOVDIRI */
 		else if (is_non_temporal(opcode) && !code.repeat && (opcode != 0xc3 || !code.operand_size))
 			instruction->kind = NT_STORE;
 	} else if (opcode == 0xc5 && code.at + 1 < code.end) {

@@ -26,6 +26,8 @@
 #include "model.h"
 
 #define LINE		64
+#define HERE		UINT64_MAX	/* as a place to write to, as pwritev2() has it: the position of the descriptor */
+#define HOT		8		/* pages at most: an instruction may store to two */
 #define PATIENCE	200000	/* instructions after the last store, write-back or fence */
 #define STACK_WORDS	128	/* that are searched for a caller */
 #define OPTIONS		(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | \
@@ -69,7 +71,7 @@ struct tracee {
 
 /* What is known of a store that is not durable yet. */
 struct pending {
-	uint32_t before;		/* the one before it in its line, plus 1 */
+	uint32_t before;		/* the one before it in its line, plus 1; those that are done may be left out */
 	pid_t thread;			/* that has written it back, or stored it around the cache, without a fence since; or 0 */
 	bool is_done;			/* durable */
 };
@@ -250,7 +252,16 @@ static void compare_hot(struct tracer *t, struct tracee *tracee, bool by_kernel)
 		compare_page(t, tracee, space->hot.v[i].offset, by_kernel);
 }
 
-/* The kernel may have stored anywhere. */
+/* The kernel has stored to this part of the file. */
+static void compare_range(struct tracer *t, struct tracee *tracee, uint64_t from, uint64_t to)
+{
+	t->instructions++;
+	tracee->instruction.kind = OTHER;
+	for (from -= from % PAGE; from < to && from < t->file->size; from += PAGE)
+		compare_page(t, tracee, from, true);
+}
+
+/* It may have stored anywhere. */
 static void compare_all(struct tracer *t, struct tracee *tracee)
 {
 	off_t at = 0, end;
@@ -295,15 +306,23 @@ static void make_range_durable(struct tracer *t, uint64_t from, uint64_t to)
 static void write_back(struct tracer *t, const struct tracee *tracee, uint64_t offset)
 {
 	bool at_once = !strcmp(tracee->instruction.name, "clflush");
+	uint32_t *link = &t->newest[offset / LINE];
 	size_t open = t->open;
 
-	for (uint32_t i = t->newest[offset / LINE]; i && !t->pendings.v[i - 1].is_done; i = t->pendings.v[i - 1].before) {
-		if (at_once) {
-			make_durable(t, i - 1);
-		} else {
-			t->pendings.v[i - 1].thread = tracee->tid;
-			*list_add(&t->waiting) = i - 1;
+	while (*link) {
+		struct pending *pending = &t->pendings.v[*link - 1];
+
+		if (pending->is_done) {
+			*link = pending->before;
+			continue;
 		}
+		if (at_once) {
+			make_durable(t, *link - 1);
+		} else {
+			pending->thread = tracee->tid;
+			*list_add(&t->waiting) = *link - 1;
+		}
+		link = &pending->before;
 	}
 	t->patience = PATIENCE;
 	end_window(t, open);
@@ -344,11 +363,15 @@ static void get_registers(const struct tracee *tracee, struct user_regs_struct *
 		memset(regs, 0, sizeof(*regs));
 }
 
+/* No signal is taken from the program meanwhile. */
 static void protect(const struct tracee *tracee, uint64_t start, uint64_t length, int rights)
 {
+	uint64_t blocked = 0, all = ~(1ull << (SIGTRAP - 1));
 	struct user_regs_struct saved, regs;
 	int status;
 
+	ptrace(PTRACE_GETSIGMASK, tracee->tid, sizeof(blocked), &blocked);
+	ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(all), &all);
 	get_registers(tracee, &saved);
 	regs = saved;
 	regs.rip = tracee->space->syscall;
@@ -366,10 +389,20 @@ static void protect(const struct tracee *tracee, uint64_t start, uint64_t length
 		get_registers(tracee, &regs);
 	} while (WIFSTOPPED(status) && regs.rip != tracee->space->syscall + 2);
 	ptrace(PTRACE_SETREGS, tracee->tid, NULL, &saved);
+	ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(blocked), &blocked);
+}
+
+static void cool_first(struct tracer *t, struct tracee *tracee)
+{
+	struct space *space = tracee->space;
+
+	protect(tracee, space->hot.v[0].address, PAGE, PROT_READ);
+	compare_page(t, tracee, space->hot.v[0].offset, false);	/* another thread may have stored to it */
+	memmove(space->hot.v, space->hot.v + 1, --space->hot.n * sizeof(*space->hot.v));
 }
 
 /* True if it is a store to the file: it may go on. */
-static bool take_fault(struct tracee *tracee)
+static bool take_fault(struct tracer *t, struct tracee *tracee)
 {
 	struct mapping *mapping;
 	uint64_t page;
@@ -381,17 +414,17 @@ static bool take_fault(struct tracee *tracee)
 	if (!mapping || !mapping->writable)
 		return false;
 	page = (uint64_t)info.si_addr / PAGE * PAGE;
+	if (tracee->space->hot.n == HOT)
+		cool_first(t, tracee);
 	protect(tracee, page, PAGE, PROT_READ | PROT_WRITE);
 	*list_add(&tracee->space->hot) = (struct hot_page){ page, page - mapping->start + mapping->offset };
 	return true;
 }
 
-static void cool(struct tracee *tracee)
+static void cool(struct tracer *t, struct tracee *tracee)
 {
-	for (size_t i = 0; i < tracee->space->hot.n; i++)
-		if (mapping_at(tracee->space, tracee->space->hot.v[i].address))
-			protect(tracee, tracee->space->hot.v[i].address, PAGE, PROT_READ);
-	tracee->space->hot.n = 0;
+	while (tracee->space->hot.n)
+		cool_first(t, tracee);
 }
 
 /* What is unmapped, or lies below another mapping now. */
@@ -419,44 +452,52 @@ static void remove_mapping(struct space *space, uint64_t from, uint64_t to)
  * System calls
  */
 
-/* Its flags, too. */
-static bool is_file(const struct tracer *t, const struct tracee *tracee, uint64_t fd, bool *writes_through)
+struct descriptor {
+	uint64_t position;	/* of its file */
+	unsigned int flags;	/* as of open() */
+};
+
+static bool is_file(const struct tracer *t, const struct tracee *tracee, uint64_t fd, struct descriptor *of)
 {
 	char *path = xasprintf("/proc/%d/fd/%d", tracee->tid, (int)fd), *info = xasprintf("/proc/%d/fdinfo/%d", tracee->tid, (int)fd);
-	FILE *file = writes_through ? fopen(info, "r") : NULL;
-	unsigned int flags;
 	struct stat st;
-	bool is;
+	bool is = !stat(path, &st) && st.st_dev == t->st.st_dev && st.st_ino == t->st.st_ino;
+	FILE *file = is && of ? fopen(info, "r") : NULL;
 
+	if (of)
+		*of = (struct descriptor){ };
 	if (file) {
-		*writes_through = fscanf(file, "pos: %*u flags: %o", &flags) == 1 && flags & O_DSYNC;
+		if (fscanf(file, "pos: %" SCNu64 " flags: %o", &of->position, &of->flags) != 2)
+			fail("%s: it has no position and flags", info);
 		fclose(file);
 	}
-	is = !stat(path, &st) && st.st_dev == t->st.st_dev && st.st_ino == t->st.st_ino;
 	free(path);
 	free(info);
 	return is;
 }
 
-static bool maps_file(const struct tracer *t, const struct tracee *tracee)
+static bool maps_file(const struct tracer *t, const struct tracee *tracee, struct descriptor *of)
 {
 	const struct user_regs_struct *entry = &tracee->entry;
 
-	return (entry->r10 & MAP_TYPE) != MAP_PRIVATE && !(entry->r10 & MAP_ANONYMOUS) && is_file(t, tracee, entry->r8, NULL);
+	return (entry->r10 & MAP_TYPE) != MAP_PRIVATE && !(entry->r10 & MAP_ANONYMOUS) && is_file(t, tracee, entry->r8, of);
 }
 
-/* A mapping that could be written cannot. */
+/* A mapping that could be written cannot.  What fails without that, as the descriptor is for reading only, is left alone. */
 static void enter_call(struct tracer *t, struct tracee *tracee)
 {
 	struct user_regs_struct regs;
+	struct descriptor of;
 
 	get_registers(tracee, &tracee->entry);
 	regs = tracee->entry;
 	tracee->space->syscall = regs.rip - 2;
+	if (regs.orig_rax == SYS_io_uring_setup || regs.orig_rax == SYS_io_submit)
+		fail("--recovery: it calls %s(), and what the kernel stores by that cannot be followed",
+		     regs.orig_rax == SYS_io_submit ? "io_submit" : "io_uring_setup");
 	if (!(regs.rdx & PROT_WRITE))
 		return;
-	if ((regs.orig_rax == SYS_mmap && maps_file(t, tracee)) ||
-	    (regs.orig_rax == SYS_mprotect && mapping_at(tracee->space, regs.rdi))) {
+	if (regs.orig_rax == SYS_mmap && maps_file(t, tracee, &of) && (of.flags & O_ACCMODE) == O_RDWR) {
 		regs.rdx &= ~PROT_WRITE;
 		ptrace(PTRACE_SETREGS, tracee->tid, NULL, &regs);
 	}
@@ -468,8 +509,31 @@ static void leave_mapping(struct tracer *t, struct tracee *tracee, uint64_t star
 	uint64_t length = (entry->rsi + PAGE - 1) / PAGE * PAGE;
 
 	remove_mapping(tracee->space, start, start + length);
-	if (maps_file(t, tracee))
+	if (maps_file(t, tracee, NULL))
 		*list_add(&tracee->space->mappings) = (struct mapping){ start, start + length, entry->r9, entry->rdx & PROT_WRITE };
+}
+
+/* What it names is a mapping of its own from now on; there may be other memory around it. */
+static void leave_mprotect(struct tracee *tracee)
+{
+	const struct user_regs_struct *entry = &tracee->entry;
+	uint64_t from = entry->rdi, to = from + (entry->rsi + PAGE - 1) / PAGE * PAGE;
+	LIST(struct mapping) parts = { };
+
+	for (size_t i = 0; i < tracee->space->mappings.n; i++) {
+		struct mapping m = tracee->space->mappings.v[i];
+		uint64_t start = from > m.start ? from : m.start, end = to < m.end ? to : m.end;
+
+		if (start < end)
+			*list_add(&parts) = (struct mapping){ start, end, m.offset + start - m.start, entry->rdx & PROT_WRITE };
+	}
+	remove_mapping(tracee->space, from, to);
+	for (size_t i = 0; i < parts.n; i++) {
+		*list_add(&tracee->space->mappings) = parts.v[i];
+		if (parts.v[i].writable)
+			protect(tracee, parts.v[i].start, parts.v[i].end - parts.v[i].start, PROT_READ);
+	}
+	free(parts.v);
 }
 
 static void leave_mremap(struct tracee *tracee, uint64_t start)
@@ -503,16 +567,33 @@ static void leave_msync(struct tracer *t, struct tracee *tracee)
 	}
 }
 
-/* The kernel may have stored to the file by its descriptor: @fd is that. */
-static void leave_write(struct tracer *t, struct tracee *tracee, uint64_t fd)
+/*
+ * The kernel has stored @length bytes to the file by its descriptor @fd: at @place, or, if that is HERE, just before the
+ * descriptor's position.
+ */
+static void leave_write(struct tracer *t, struct tracee *tracee, uint64_t fd, uint64_t place, uint64_t length)
 {
-	bool writes_through = false;
+	bool by_flag = tracee->entry.orig_rax == SYS_pwritev2 && tracee->entry.r9 & (RWF_DSYNC | RWF_SYNC);
+	struct descriptor of;
 
-	if (!is_file(t, tracee, fd, &writes_through))
+	if (!is_file(t, tracee, fd, &of))
 		return;
-	compare_all(t, tracee);
-	if (writes_through)
-		make_range_durable(t, 0, UINT64_MAX);
+	if (place == HERE)
+		place = of.position - length;
+	compare_range(t, tracee, place, place + length);
+	if (by_flag || of.flags & O_DSYNC)
+		make_range_durable(t, place / WORD * WORD, place + length);
+}
+
+/* The place that a pointer of the program tells, which the call has moved on. */
+static uint64_t place_at(const struct tracee *tracee, uint64_t pointer, uint64_t length)
+{
+	uint64_t place = HERE;
+
+	if (!pointer)
+		return HERE;
+	read_tracee(tracee, pointer, &place, sizeof(place));
+	return place - length;
 }
 
 /* The kernel could not store to memory that is kept from being written: let it do so now, and look. */
@@ -549,12 +630,15 @@ static void leave_call(struct tracer *t, struct tracee *tracee)
 {
 	const struct user_regs_struct *entry = &tracee->entry;
 	struct user_regs_struct *regs = &tracee->regs;
+	struct stat st;
 	int64_t result;
 
 	get_registers(tracee, regs);
 	result = regs->rax;
 	tracee->address = entry->rip - 2;
-	if (regs->rdx != entry->rdx && (entry->orig_rax == SYS_mmap || entry->orig_rax == SYS_mprotect)) {
+	if (fstat(t->file->fd, &st) || (uint64_t)st.st_size != t->file->size)
+		fail("--recovery: it changes the size of $IMAGE, which no NVDIMM can: let it work on what is there");
+	if (regs->rdx != entry->rdx && entry->orig_rax == SYS_mmap) {
 		regs->rdx = entry->rdx;
 		ptrace(PTRACE_SETREGS, tracee->tid, NULL, regs);
 	}
@@ -570,10 +654,7 @@ static void leave_call(struct tracer *t, struct tracee *tracee)
 	case SYS_mmap: leave_mapping(t, tracee, result); break;
 	case SYS_mremap: leave_mremap(tracee, result); break;
 	case SYS_munmap: remove_mapping(tracee->space, entry->rdi, entry->rdi + (entry->rsi + PAGE - 1) / PAGE * PAGE); break;
-	case SYS_mprotect:
-		if (mapping_at(tracee->space, entry->rdi))
-			mapping_at(tracee->space, entry->rdi)->writable = entry->rdx & PROT_WRITE;
-		break;
+	case SYS_mprotect: leave_mprotect(tracee); break;
 	case SYS_msync: leave_msync(t, tracee); break;
 	case SYS_fsync:
 	case SYS_fdatasync:
@@ -584,14 +665,13 @@ static void leave_call(struct tracer *t, struct tracee *tracee)
 	case SYS_sync: make_range_durable(t, 0, UINT64_MAX); break;
 	case SYS_write:
 	case SYS_writev:
+	case SYS_sendfile: leave_write(t, tracee, entry->rdi, HERE, result); break;
 	case SYS_pwrite64:
 	case SYS_pwritev:
-	case SYS_pwritev2:
-	case SYS_ftruncate:
-	case SYS_fallocate:
-	case SYS_sendfile: leave_write(t, tracee, entry->rdi); break;
+	case SYS_pwritev2: leave_write(t, tracee, entry->rdi, entry->r10, result); break;
+	case SYS_fallocate: leave_write(t, tracee, entry->rdi, entry->rdx, entry->r10); break;
 	case SYS_copy_file_range:
-	case SYS_splice: leave_write(t, tracee, entry->rdx); break;
+	case SYS_splice: leave_write(t, tracee, entry->rdx, place_at(tracee, entry->r10, result), result); break;
 	}
 }
 
@@ -655,16 +735,23 @@ static void look_back(struct tracer *t, struct tracee *tracee)
  * Its processes
  */
 
+/* Those that run freely stop, and are told to go instruction by instruction, too. */
+static void stop_others(struct tracer *t, const struct tracee *tracee)
+{
+	for (size_t i = 0; i < t->tracees.n; i++)
+		if (t->tracees.v[i].tid != tracee->tid && t->tracees.v[i].space)
+			ptrace(PTRACE_INTERRUPT, t->tracees.v[i].tid, NULL, NULL);
+}
+
 static void go_on(struct tracer *t, struct tracee *tracee, int signal)
 {
-	bool steps = t->open || tracee->space->hot.n;
-
-	if (steps && !t->open) {
-		cool(tracee);
-		steps = false;
-	}
 	tracee->is_stepping = false;
-	if (steps && !tracee->in_call) {
+	if (!t->open && !tracee->in_call) {	/* no call can be made in a call */
+		cool(t, tracee);
+		if (t->open)
+			stop_others(t, tracee);
+	}
+	if (t->open && !tracee->in_call) {
 		look_ahead(tracee);
 		tracee->is_stepping = !tracee->is_call;
 	}
@@ -677,14 +764,6 @@ static void step(struct tracee *tracee)
 	look_ahead(tracee);
 	tracee->is_stepping = true;
 	ptrace(PTRACE_SINGLESTEP, tracee->tid, NULL, 0);
-}
-
-/* Those that run freely stop, and are told to go instruction by instruction, too. */
-static void stop_others(struct tracer *t, const struct tracee *tracee)
-{
-	for (size_t i = 0; i < t->tracees.n; i++)
-		if (t->tracees.v[i].tid != tracee->tid && t->tracees.v[i].space)
-			ptrace(PTRACE_INTERRUPT, t->tracees.v[i].tid, NULL, NULL);
 }
 
 static void add_child(struct tracer *t, pid_t parent, bool is_thread)
@@ -755,7 +834,7 @@ static void take_stop(struct tracer *t, pid_t tid, int status)
 {
 	struct tracee *tracee = find_tracee(t, tid);
 	int signal = WSTOPSIG(status), event = status >> 16;
-	bool had_open = t->open;
+	bool had_open = t->open, is_fault = false;
 
 	if (event) {
 		take_event(t, tid, event, signal);
@@ -768,13 +847,15 @@ static void take_stop(struct tracer *t, pid_t tid, int status)
 		if (tracee->is_stepping)
 			look_back(t, tracee);
 		signal = 0;
-	} else if (signal == SIGSEGV && take_fault(tracee)) {
-		step(tracee);
-		return;
+	} else if (signal == SIGSEGV) {
+		is_fault = take_fault(t, tracee);
 	}
 	if (!had_open && t->open)
 		stop_others(t, tracee);
-	go_on(t, tracee, signal);
+	if (is_fault)
+		step(tracee);
+	else
+		go_on(t, tracee, signal);
 }
 
 static void remove_tracee(struct tracer *t, pid_t tid)
