@@ -1531,7 +1531,7 @@ static int judge_recovery(struct run *run, const struct options *o, const struct
 	output_section("A power failure in recovery");
 	printf("\n");
 	recovery_print(&count, stdout);
-	if (!count.stores && !count.wrong)
+	if (!count.stores && !count.wrong && !count.slow)
 		note("--recovery %s: it has stored nothing to the %zu states that it was run on, so nothing is judged: does it open $IMAGE?",
 		     o->recovery, count.traced);
 	output_section(NULL);

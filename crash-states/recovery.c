@@ -18,7 +18,7 @@
 #define LONG_RUN	8	/* stores of a copy: of more, the first, middle and last ones are looked at */
 #define REPORTED	3	/* causes */
 #define ENOUGH		1000	/* failures */
-#define ENOUGH_AT_ONCE	8	/* of recovery that no second power failure meets */
+#define ENOUGH_AT_ONCE	8	/* of recovery that no second power failure meets, or that is too slow */
 #define LINE		64
 
 typedef LIST(uint64_t) hash_list;
@@ -367,7 +367,7 @@ static bool is_over(struct again *a)
 
 	if (a->seconds && seconds_since(&a->began) > a->seconds)
 		count->out_of_time = true;
-	if (!a->seconds && count->tried >= a->limit)
+	if ((!a->seconds && count->tried >= a->limit) || count->slow >= ENOUGH_AT_ONCE)
 		count->out_of_time = true;
 	count->enough |= count->wrong >= ENOUGH || a->r->wrong_at_once >= ENOUGH_AT_ONCE || a->r->causes.n >= REPORTED;
 	return count->out_of_time || count->enough;
@@ -447,7 +447,9 @@ static bool ends_right(struct again *a, const struct state *state)
 	a->r->refers = true;
 	verdict = checker_look(a->checker, a->model, state, &said);
 	a->r->refers = false;
-	if (verdict != CONSISTENT)
+	if (verdict == TOO_SLOW)
+		report_recovery(a, state, "recovery and the checker do not end in time (--timeout)", said);
+	else if (verdict != CONSISTENT)
 		report_recovery(a, state, "what recovery leaves of this state does not pass, although the state does", said);
 	return verdict == CONSISTENT;
 }
@@ -461,14 +463,14 @@ static bool trace_state(struct again *a, const struct state *state, struct trace
 	trace_run(trace, a->r->command, &lent, a->r->options.seconds);
 	a->r->count.traced++;
 	a->r->count.guessed |= trace->guessed;
-	status = WIFEXITED(trace->status) ? WEXITSTATUS(trace->status) : 0;
+	status = WIFEXITED(trace->status) ? WEXITSTATUS(trace->status) : 128 + WTERMSIG(trace->status);
 	if (status == 126 || status == 127)
 		fail("--recovery %s: the shell cannot run it (status %d)", a->r->command, status);
 	if (trace->too_slow)
-		report_recovery(a, state, "recovery does not end in time (--timeout); it is slower here, because its stores are followed", "");
-	else if (!WIFEXITED(trace->status))
-		report_recovery(a, state, "recovery is killed by a signal", strsignal(WTERMSIG(trace->status)));
-	return !trace->too_slow && WIFEXITED(trace->status);
+		a->r->count.slow += ends_right(a, state);
+	else if (status > 128)	/* or the shell says so */
+		report_recovery(a, state, "recovery is killed by a signal", strsignal(status - 128));
+	return !trace->too_slow && status <= 128;
 }
 
 static void try_state(struct again *a, const struct state *state)
@@ -477,10 +479,10 @@ static void try_state(struct again *a, const struct state *state)
 	struct trace trace;
 
 	model_cut(a->model, state->moment);
-	if (trace_state(a, state, &trace) && trace.stores.n) {
-		if (seen_enough(a->r, trace.kind)) {
+	if (trace_state(a, state, &trace)) {
+		if (trace.stores.n && seen_enough(a->r, trace.kind)) {
 			a->r->count.alike++;
-		} else if (ends_right(a, state)) {
+		} else if (ends_right(a, state) && trace.stores.n) {
 			find_cuts(&trace, a->model->history->rules->global, &cuts);
 			try_cuts(a, state, &trace, &cuts);
 		}
@@ -507,12 +509,14 @@ struct recovery_count recovery_judge(struct recovery *r, struct model *model, co
 void recovery_print(const struct recovery_count *c, FILE *file)
 {
 	fprintf(file, "recovery: the power failed again %zu times, at %zu of the %zu stores of recovery to %zu states: %zu end wrong\n",
-		c->tried, c->cut, c->stores, c->traced - c->alike, c->wrong);
+		c->tried, c->cut, c->stores, c->traced - c->alike - c->slow, c->wrong);
 	fprintf(file, "recovery: not tried: ");
 	if (c->out_of_time || c->enough)
 		fprintf(file, "what was left when %s; ", c->enough ? "there were failures enough" : "the time was over (--seconds), or the number of states (--states)");
 	if (c->traced < c->passed)
 		fprintf(file, "%zu of the %zu states that pass; ", c->passed - c->traced, c->passed);
+	if (c->slow)
+		fprintf(file, "%zu states on which recovery is too slow when its stores are followed (--timeout); ", c->slow);
 	if (c->alike)
 		fprintf(file, "%zu states on which the same instructions store as on others; ", c->alike);
 	if (c->guessed)

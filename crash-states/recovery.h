@@ -30,6 +30,7 @@ struct recovery_count {
 	size_t passed, traced;	/* states */
 	size_t stores, cut;	/* of the traced ones; the power failed at so many */
 	size_t tried, wrong;	/* second power failures */
+	size_t slow;		/* states left out, as recovery did not end in time when it was followed, but does otherwise */
 	size_t alike;		/* states left out, as recovery had stored in the same way on others */
 	bool out_of_time, enough, guessed;
 };

@@ -325,8 +325,16 @@ the_power_fails_again_in_recovery() {
 	says "the shell cannot run it (status 127)"
 	crash_states 1 --states 40 --recovery 'kill -SEGV $$' "$work/ring" -- "$work/judge"
 	says "recovery is killed by a signal"
+	crash_states 1 --states 40 --recovery 'sh -c "kill -SEGV \$\$"; exit $?' "$work/ring" -- "$work/judge"
+	says "recovery is killed by a signal"
+	crash_states 2 --states 40 --recovery 'truncate -s +4096 "$IMAGE"' "$work/ring" -- "$work/judge"
+	says "--recovery: it changes the size of \$IMAGE"
+	# Only the one that is followed is slow.
+	crash_states 4 --states 40 --timeout 1 --recovery 'grep -q "TracerPid:.0$" /proc/self/status || exec sleep 100' \
+		"$work/ring" -- "$work/judge"
+	says "states on which recovery is too slow when its stores are followed"
 	crash_states 1 --states 1 --timeout 1 --recovery 'exec sleep 100' "$work/ring" -- "$work/judge"
-	says "recovery does not end in time"
+	says "recovery and the checker do not end in time"
 	crash_states 2 --recovery true "$work/ring"
 	says "--recovery wants a judge"
 }
