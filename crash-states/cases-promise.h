@@ -563,6 +563,23 @@ TEST_F(run, tails_long_after_the_answers_show_no_wait)
 	EXPECT_EQ(0, promise_schedule(&model, NULL).tail);
 }
 
+/* Records of one word, and a tail by ATOMIC WRITE, which need not wait. */
+TEST_F(run, words_that_are_stored_once_are_no_tails)
+{
+	write_word(1, 0, 9);
+	for (unsigned int i = 0; i < 3; i++) {
+		write_word(4 * i + 2, 8 + i, i + 1);
+		flush(4 * i + 3, 8 + i, 1);
+		atomic_write(4 * i + 4, 0, i + 1);
+		flush(4 * i + 5, 0, 1);
+		for (unsigned int n = 3; n < 6; n++)
+			response(4 * i + n);
+		net.ms += 300;
+	}
+	load("spec");
+	EXPECT_EQ(0, promise_schedule(&model, NULL).tail);
+}
+
 static void check_promises(const char *pattern)
 {
 	broken_promises broken = { };

@@ -371,4 +371,37 @@ TEST_F(run, signals_say_why)
 	EXPECT_SAID(NEVER, "none");
 }
 
+/* Two QPs, each with a consumer of its own. */
+TEST_F(run, signals_speak_for_their_own_qps)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		write_word(2 * i + 1, i, 1);
+		use_second_qp();
+		write_word(2 * i + 100, 8 + i, 1);
+		send_nothing(2 * i + 101);
+		use_first_qp();
+		send_nothing(2 * i + 2);
+	}
+	EXPECT_SAID(NEVER, "none");
+}
+
+/* The frames of the broken signals of words 1 and 3, as they are named. */
+TEST_F(run, signals_of_two_words_are_named_as_they_came)
+{
+	struct rules *rules = rules_of_consumer(rules_find("spec"));
+	broken_promises broken = { };
+
+	for (unsigned int i = 0; i < 4; i++) {
+		write_word(2 * i + 1, 4 + i, 1);
+		atomic_write(2 * i + 2, i % 2 ? 1 : 3, i + 1);
+	}
+	*list_add(&rules->polled) = (struct polled){ WORD, WORD };
+	*list_add(&rules->polled) = (struct polled){ 3 * WORD, WORD };
+	load_by(rules);
+	signals_check(&model, &broken);
+	ASSERT_EQ(4, broken.n);
+	for (unsigned int i = 0; i < 4; i++)
+		EXPECT_EQ(2 * i + 2, broken.v[i].line->frame);
+}
+
 #endif /* CASES_VISIBLE_H */

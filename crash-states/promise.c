@@ -220,12 +220,53 @@ void promises_check(struct model *model, const char *pattern, broken_promises *b
 		fail("--promise %s: none of the %zu lines that initiators printed matches it", pattern, capture->told.n);
 }
 
+/* The stretch that a signal stores to, if the consumer polls; the same for all messages. */
+static uint32_t signal_place(const struct history *history, const struct request *signal)
+{
+	return history->rules->polled.n ? history->updates.v[signal->first_update].stretch : 0;
+}
+
+/* Those of a QP and place together, which the model takes one after the other: see implies() in model.c. */
+static int by_place(const void *a, const void *b, void *history)
+{
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	const struct request *x = &((const struct history *)history)->requests.v[i];
+	const struct request *y = &((const struct history *)history)->requests.v[j];
+	uint32_t first = signal_place(history, x), second = signal_place(history, y);
+
+	if (x->flow != y->flow)
+		return x->flow < y->flow ? -1 : 1;
+	if (first != second)
+		return first < second ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+static int by_line(const void *a, const void *b)
+{
+	unsigned int x = ((const struct broken_promise *)a)->line->moment, y = ((const struct broken_promise *)b)->line->moment;
+
+	return x < y ? -1 : x > y;
+}
+
+/* It speaks for its own QP, and for those of its initiator that have no signal. */
+static void find_flows_of_signal(const struct model *model, struct speaker *speaker, const struct request *signal)
+{
+	find_flows(model->history, speaker);
+	for (size_t i = 0; i < model->signals.n; i++)
+		speaker->flows[model->history->requests.v[model->signals.v[i]].flow] = false;
+	speaker->flows[signal->flow] = true;
+}
+
 void signals_check(struct model *model, broken_promises *broken)
 {
 	struct speaker speaker = { NULL, xcalloc(model->history->flows.n, sizeof(bool)) };
+	uint32_t *signals = xcalloc(model->signals.n, sizeof(*signals)), flow = NEVER;
 
+	for (size_t i = 0; i < model->signals.n; i++)
+		signals[i] = model->signals.v[i];
+	qsort_r(signals, model->signals.n, sizeof(*signals), by_place, (void *)model->history);
 	for (size_t i = 0; i < model->signals.n; i++) {
-		const struct request *signal = &model->history->requests.v[model->signals.v[i]];
+		const struct request *signal = &model->history->requests.v[signals[i]];
 		struct told *line = xcalloc(1, sizeof(*line));
 
 		*line = (struct told){
@@ -233,14 +274,17 @@ void signals_check(struct model *model, broken_promises *broken)
 			.text = xasprintf("%s", request_text(signal)), .length = strlen(request_text(signal)),
 		};
 		memcpy(line->mac, signal->packet->mac, sizeof(line->mac));
-		if (!speaker.mac || memcmp(speaker.mac, line->mac, sizeof(line->mac))) {
-			speaker.mac = line->mac;
-			find_flows(model->history, &speaker);
-		}
+		speaker.mac = line->mac;
+		if (signal->flow != flow)
+			find_flows_of_signal(model, &speaker, signal);
+		flow = signal->flow;
 		model_cut(model, line->moment);
 		if (!is_quiet(model, &speaker))
 			*list_add(broken) = explain_promise(model, line, &speaker);
 	}
+	if (broken->n)
+		qsort(broken->v, broken->n, sizeof(*broken->v), by_line);
+	free(signals);
 	free(speaker.flows);
 }
 
@@ -280,6 +324,25 @@ static const struct packet *last_answer(const struct model *model, unsigned int 
 	return last;
 }
 
+static bool is_write(const struct request *request)
+{
+	return !strcmp(opcode_name(request->packet->opcode), "WRITE");
+}
+
+/* A WRITE of a word to where another WRITE has stored before, or does next: a tail is stored again and again, a record is not. */
+static bool may_be_tail(const struct model *model, const struct request *request)
+{
+	const struct history *history = model->history;
+	const struct update *update;
+
+	if (!is_write(request) || !request->updates || request->length > WORD)
+		return false;
+	update = &history->updates.v[request->first_update];
+	return (update->position && is_write(&history->requests.v[stretch_update(history, update->stretch, update->position - 1)->request])) ||
+	       (update->position + 1 < history->stretches.v[update->stretch].n &&
+		is_write(&history->requests.v[stretch_update(history, update->stretch, update->position + 1)->request]));
+}
+
 /* A WRITE may pass a FLUSH, so one that counts on it must wait.  (An ATOMIC WRITE need not.) */
 static double find_tail_gap(const struct model *model)
 {
@@ -289,7 +352,7 @@ static double find_tail_gap(const struct model *model)
 		const struct request *request = &model->history->requests.v[r];
 		const struct packet *answer = last_answer(model, request->packet->moment);
 
-		if (strcmp(opcode_name(request->packet->opcode), "WRITE") || !request->updates || request->length > WORD || !answer)
+		if (!answer || !may_be_tail(model, request))
 			continue;
 		if (!gap || request->packet->time - answer->time < gap)
 			gap = request->packet->time - answer->time;

@@ -20,7 +20,10 @@ struct broken_promise {
 
 typedef LIST(struct broken_promise) broken_promises;
 
-/* By rules of a consumer: each signal promises that all is visible which its initiator has stored before.  It stands for a line. */
+/*
+ * By rules of a consumer: each signal promises that all is visible which its initiator has stored before by this QP, and by those that
+ * have no signal.  It stands for a line.
+ */
 void signals_check(struct model *model, broken_promises *broken);
 
 /* Of the lines that match the extended regular expression @pattern.  Ends the program if there are none, or it is none. */
@@ -45,7 +48,7 @@ bool promise_matches(const char *pattern, const struct told *line);
  */
 struct schedule {
 	double gap;		/* in seconds: the shortest from an answer to a line; 0 without lines */
-	double tail;		/* to a WRITE of a word, such as a tail; 0 without one after an answer */
+	double tail;		/* to a WRITE of a word that WRITEs store to again, such as a tail; 0 without one after an answer */
 	double hold;		/* the shortest from a FLUSH to its answer */
 };
 struct schedule promise_schedule(const struct model *model, const char *pattern);
