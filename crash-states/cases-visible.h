@@ -97,6 +97,19 @@ TEST_F(run, seen_write_then_atomic_write)
 	EXPECT_SEEN("ordered", 2, "11");
 }
 
+/*
+ * A19: they are executed in order, but neither promises visibility, for itself or others.  So the first need not be seen: a
+ * decision of this project.
+ */
+TEST_F(run, seen_atomic_write_then_atomic_write)
+{
+	atomic_write(1, 0, 1);
+	response(1);
+	atomic_write(2, 1, 1);
+	EXPECT_SEEN("spec", 3, "01 11");
+	EXPECT_SEEN("ordered", 3, "11");
+}
+
 /* A19: a FLUSH speaks for what it names. */
 TEST_F(run, seen_flush_of_another_range)
 {
