@@ -76,6 +76,7 @@ struct options {
 	const struct rules *rules;
 	bool strict, ktap, visible, lint;
 	LIST(struct polled) signals;	/* --signal; with --visible */
+	bool messages;			/* --signal messages */
 	struct checker_options checker;
 };
 
@@ -152,6 +153,10 @@ static void add_signal(struct options *o, const char *text)
 	struct polled polled = { .length = WORD };
 	char *end;
 
+	if (!strcmp(text, "messages")) {
+		o->messages = true;
+		return;
+	}
 	polled.offset = strtoull(text, &end, 0);
 	if (end != text && *end == '/' && end[1])
 		polled.length = strtoull(end + 1, &end, 0);
@@ -165,13 +170,15 @@ static void use_visible(struct options *o)
 {
 	struct rules *rules;
 
-	if (!o->visible && o->signals.n)
+	if (!o->visible && (o->signals.n || o->messages))
 		fail("--signal goes with --visible");
+	if (o->signals.n && o->messages)
+		fail("--signal messages goes with no other --signal: a consumer that polls counts on what it polls");
 	if (!o->visible)
 		return;
 	if (o->oracle || o->lose)
 		fail("--visible takes neither --oracle nor --lose");
-	if (o->promise && (o->checker.argv || o->signals.n))
+	if (o->promise && (o->checker.argv || o->signals.n || o->messages))
 		fail("--visible with --promise takes neither a checker nor --signal: its signals are lines");
 	rules = rules_of_consumer(o->rules);
 	for (size_t i = 0; i < o->signals.n; i++)
@@ -494,20 +501,28 @@ static void count_requests(const struct run *run)
 		note("the capture ends in the middle of a frame, as its guest was killed: this frame is left out");
 }
 
-/* Without a signal all would pass.  What the program polls may be what it stores by ATOMIC WRITE. */
+/* Where the first ATOMIC WRITE has stored, which a program may poll; or NULL. */
+static const char *atomic_write_place(const struct history *history)
+{
+	for (size_t i = 0; i < history->requests.n; i++) {
+		const struct request *request = &history->requests.v[i];
+
+		if (request->packet->opcode == ROCE_RC_ATOMIC_WRITE && request->updates)
+			return history_place(history, history->stretches.v[history->updates.v[request->first_update].stretch].offset);
+	}
+	return NULL;
+}
+
+/* Without a signal all would pass. */
 static void need_signals(const struct run *run, const struct options *o)
 {
-	const struct history *history = &run->history;
-	const char *place = "";
+	const char *place = atomic_write_place(&run->history);
 
 	if (o->promise || run->model.signals.n)
 		return;
-	for (size_t i = 0; i < history->requests.n && !*place; i++)
-		if (history->requests.v[i].packet->opcode == ROCE_RC_ATOMIC_WRITE && history->requests.v[i].updates)
-			place = xasprintf(", such as --signal %s, where ATOMIC WRITEs went",
-					  history_place(history, history->stretches.v[history->updates.v[history->requests.v[i].first_update].stretch].offset));
+	place = place ? xasprintf(", such as --signal %s, where ATOMIC WRITEs went", place) : "";
 	if (o->signals.n)
-		fail("--signal: no request has stored to these bytes%s", *place ? place : "");
+		fail("--signal: no request has stored to these bytes: name those that the consumer polls%s", place);
 	fail("--visible: no SEND and no WRITE with immediate came, so say what the consumer polls: --signal ADDRESS%s", place);
 }
 
@@ -1704,6 +1719,19 @@ static bool hangs_on_late_lines(const struct run *run)
 	return true;
 }
 
+/* A program that sends a message may poll what ATOMIC WRITEs store to, all the same. */
+static bool hangs_on_messages(const struct run *run, const struct options *o)
+{
+	const char *place = atomic_write_place(&run->history);
+
+	if (o->signals.n || o->messages || !place)
+		return false;
+	output_section("What this run does not show");
+	printf("\nOnly messages were taken for signals, and ATOMIC WRITEs went to %s.  If the consumer polls that, say so: --signal %s.\nIf it waits for messages alone: --signal messages\n",
+	       place, place);
+	return true;
+}
+
 /* The exit status of a run in which nothing fails */
 static int doubt_pass(const struct run *run, const struct options *o)
 {
@@ -1712,7 +1740,7 @@ static int doubt_pass(const struct run *run, const struct options *o)
 	if (o->promise || o->visible)
 		note_quick_answers(run, o, schedule);
 	if (o->visible && !o->promise)
-		return 0;
+		return hangs_on_messages(run, o) ? STATUS_NOT_JUDGED : 0;
 	if ((o->promise && !o->checker.argv && hangs_on_late_lines(run)) || hangs_on_schedule(schedule))
 		return STATUS_NOT_JUDGED;
 	return 0;

@@ -860,8 +860,10 @@ no_flush_of_records='/RECORD, IBV_FLUSH_PERSISTENT/d'
 a_consumer_is_wrong_by_its_signal() {
 	local id tail='[ $(od -A n -t u8 -N 8 "$IMAGE") -lt 3 ] || [ $(od -A n -t u8 -j 128 -N 8 "$IMAGE") = 2 ]'
 	visible_log
-	crash_states 0 --visible "$run"
+	crash_states 4 --visible "$run"
 	says "1 signals: 0 came while what their initiator had stored before was not visible"
+	says "ATOMIC WRITEs went to 0x0.  If the consumer polls that, say so: --signal 0x0."
+	crash_states 0 --visible --signal messages "$run"
 	crash_states 1 --visible --signal 0 --json "$work/json" "$run"
 	verdict "NOT CONSISTENT"
 	says "20 signals: 20 came while"
@@ -871,7 +873,8 @@ a_consumer_is_wrong_by_its_signal() {
 	crash_states 1 --visible --promise 'is durable' "$run"
 	says "20 lines match --promise: 20 came while what their initiator had stored before was not visible"
 	# The same by a checker, which reads the second record when the tail is there.
-	crash_states 0 --visible "$run" -- sh -c "$tail"
+	crash_states 4 --visible "$run" -- sh -c "$tail"
+	crash_states 0 --visible --signal messages "$run" -- sh -c "$tail"
 	crash_states 1 --visible --signal 0 "$run" -- sh -c "$tail"
 	says ": the consumer has the signal of frame "
 	id=$(sed -n 's/^State \(.*\): the consumer.*/\1/p' <<<"$said" | head -n 1)
@@ -966,7 +969,9 @@ a_signal_is_named() {
 	crash_states 2 --visible "$work/ring"
 	says "no SEND and no WRITE with immediate came, so say what the consumer polls: --signal ADDRESS, such as --signal 0x0"
 	crash_states 2 --visible --signal 0xff00 "$work/ring"
-	says "--signal: no request has stored to these bytes"
+	says "--signal: no request has stored to these bytes: name those that the consumer polls, such as --signal 0x0, where ATOMIC WRITEs went"
+	crash_states 2 --visible --signal messages "$work/ring"
+	says "no SEND and no WRITE with immediate came"
 	crash_states 0 --visible --signal 0 "$work/ring" -- sh -c "ANSWERED=/dev/null $ring"
 	says "60 states of 60 cuts"
 	crash_states 0 --visible --signal 0/8 --cuts 1-20 "$work/ring" -- sh -c "ANSWERED=/dev/null $ring"
@@ -1373,6 +1378,8 @@ wrong_usage_is_explained() {
 		--ktap $work/empty|--ktap wants a checker
 		--html x --replay y $work/empty|--ktap and --html take neither
 		--signal 0 $work/empty|--signal goes with --visible
+		--signal messages $work/empty|--signal goes with --visible
+		--visible --signal 0 --signal messages $work/empty|--signal messages goes with no other --signal
 		--visible --signal x $work/empty|--signal x: say where it is in IMAGE
 		--visible --oracle x $work/empty|--visible takes neither --oracle nor --lose
 		--visible --promise x $work/empty -- y|--visible with --promise takes neither a checker nor --signal
