@@ -186,6 +186,24 @@ static void use_visible(struct options *o)
 	o->rules = rules;
 }
 
+/* Which ones go together? */
+static void check_options(const struct options *o)
+{
+	if (o->lint && (o->checker.argv || o->promise || o->visible || o->replay || o->lose || o->recovery ||
+			o->ktap || o->html || o->json))
+		fail("--lint judges nothing, and takes no checker and none of --promise, --visible, --replay, --lose, --recovery, --json, --ktap and --html");
+	if (o->lose && (o->checker.argv || o->replay || o->cuts || o->promise))
+		fail("--lose takes neither a checker nor --replay nor --cuts nor --promise");
+	if (o->recovery && (o->lose || o->replay || o->visible))
+		fail("--recovery takes none of --lose, --replay and --visible");
+	if (o->recovery && !o->checker.argv)
+		fail("--recovery wants a judge: a checker, or --oracle, for which the same command will do if it prints what it recovers");
+	if ((o->ktap || o->html) && (o->lose || o->replay))
+		fail("--ktap and --html take neither --lose nor --replay");
+	if (o->ktap && !o->checker.argv && !o->promise && !o->visible)
+		fail("--ktap wants a checker or --promise: without one nothing is judged (crash-states --help)");
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -288,19 +306,7 @@ static void parse(struct options *o, int argc, char **argv)
 	if (!o->checker.mib)
 		o->checker.mib = half_of_memory(o->checker.jobs);
 	use_visible(o);
-	if (o->lint && (o->checker.argv || o->promise || o->visible || o->replay || o->lose || o->recovery ||
-			o->ktap || o->html || o->json))
-		fail("--lint judges nothing, and takes no checker and none of --promise, --visible, --replay, --lose, --recovery, --json, --ktap and --html");
-	if (o->lose && (o->checker.argv || o->replay || o->cuts || o->promise))
-		fail("--lose takes neither a checker nor --replay nor --cuts nor --promise");
-	if (o->recovery && (o->lose || o->replay || o->visible))
-		fail("--recovery takes none of --lose, --replay and --visible");
-	if (o->recovery && !o->checker.argv)
-		fail("--recovery wants a judge: a checker, or --oracle, for which the same command will do if it prints what it recovers");
-	if ((o->ktap || o->html) && (o->lose || o->replay))
-		fail("--ktap and --html take neither --lose nor --replay");
-	if (o->ktap && !o->checker.argv && !o->promise && !o->visible)
-		fail("--ktap wants a checker or --promise: without one nothing is judged (crash-states --help)");
+	check_options(o);
 }
 
 /* In a group an initiator may have come before the copy of the NVDIMM was made: see struct before. */
@@ -752,15 +758,6 @@ static int by_moment(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The consumer has a signal there. */
-static bool is_cut(const struct run *run, unsigned int moment)
-{
-	for (size_t i = 0; i < run->model.signals.n; i++)
-		if (run->history.requests.v[run->model.signals.v[i]].packet->moment == moment)
-			return true;
-	return !run->history.rules->visible;
-}
-
 static void find_cuts(const struct run *run, const struct options *o, cut_list *cuts)
 {
 	size_t n = 0;
@@ -774,7 +771,8 @@ static void find_cuts(const struct run *run, const struct options *o, cut_list *
 		fail("--cuts %s: say for example 12,40-60", o->cuts);
 	qsort(cuts->v, cuts->n, sizeof(*cuts->v), by_moment);
 	for (size_t i = 0; i < cuts->n; i++)
-		if ((!n || cuts->v[i] != cuts->v[n - 1]) && is_cut(run, cuts->v[i]))
+		if ((!n || cuts->v[i] != cuts->v[n - 1]) &&
+		    (!run->history.rules->visible || model_signal_at(&run->model, cuts->v[i]) != NEVER))
 			cuts->v[n++] = cuts->v[i];
 	cuts->n = n;
 	if (!n)

@@ -369,8 +369,7 @@ static void execute_before(struct model *model, const struct request *request, u
 	execute(model, other, completions < model->received[other] ? completions : model->received[other]);
 }
 
-/* The signal that came at @moment, or NEVER. */
-static uint32_t signal_at(const struct model *model, unsigned int moment)
+uint32_t model_signal_at(const struct model *model, unsigned int moment)
 {
 	const struct request *requests = model->history->requests.v;
 	size_t low = 0, high = model->signals.n;
@@ -425,7 +424,7 @@ static void see(struct model *model, uint32_t signal)
 void model_cut(struct model *model, unsigned int moment)
 {
 	const struct history *history = model->history;
-	uint32_t signal = signal_at(model, moment);
+	uint32_t signal = model_signal_at(model, moment);
 
 	if (moment < model->moment ||
 	    (model->signal != NEVER && (signal == NEVER || !implies(history, &history->requests.v[signal], &history->requests.v[model->signal]))))

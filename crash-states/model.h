@@ -82,6 +82,9 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 /* Let the power fail at @moment, see capture.h. */
 void model_cut(struct model *model, unsigned int moment);
 
+/* The signal that came at @moment, or NEVER. */
+uint32_t model_signal_at(const struct model *model, unsigned int moment);
+
 /* The cuts that have all states, in order; *@n of them. */
 unsigned int *model_cuts(const struct model *model, size_t *n);
 
