@@ -429,7 +429,7 @@ the_action_takes_no_damaged_release() {
 
 # `make clean`, in another folder, with a build of its own
 # plain_make ARG...: without what a make that runs this suite was told
-plain_make() { timeout 10 env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u BASE -u DEBUG -u RDMA_CORE make -s --no-print-directory "$@"; }
+plain_make() { timeout 10 env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u BASE -u DEBUG -u RDMA_CORE -u KERNEL -u SUITES make -s --no-print-directory "$@"; }
 
 clean_keeps_trees() {
 	mkdir -p "$work"/build/{v6.1/{src,lib},selftests}
