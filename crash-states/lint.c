@@ -8,14 +8,14 @@
 #define SHOWN		3	/* of a kind */
 #define FEW_LINES	16	/* more cache lines than are new say nothing */
 
-/* A request of one QP, and its neighbours. */
+/* A request of one QP, and what follows it. */
 struct look {
 	const struct history *history;
 	const struct model *model;
 	lint_list *lints;
 	const struct flow *flow;
 	size_t place;
-	const struct request *before, *request, *after;	/* NULL: there is none */
+	const struct request *request, *after;	/* NULL: there is none */
 	uint64_t tail;			/* the last VA that WRITEs of a tail went to, or 0 */
 	bool tail_waits;
 	bool persistence_only;		/* a flush came that makes nothing visible: what one for both has new, none tells */
@@ -43,14 +43,14 @@ static bool has_told(const struct look *look, unsigned int from, unsigned int to
 	return false;
 }
 
-/* Of the same initiator, by another QP? */
+/* Did the same initiator send @request, on another QP? */
 static bool is_beside(const struct look *look, const struct request *request)
 {
 	return request->flow != look->request->flow && !is_cpu(request) &&
 	       !memcmp(request->packet->mac, look->request->packet->mac, sizeof(request->packet->mac));
 }
 
-/* Has it sent anything so between the answer to the first request and the second one? */
+/* Has the initiator sent a request on another QP after @from, and before @to? */
 static bool has_sent_beside(const struct look *look, unsigned int from, const struct request *to)
 {
 	for (const struct request *r = to; r > look->history->requests.v && r[-1].packet->moment > from; r--)
@@ -59,7 +59,7 @@ static bool has_sent_beside(const struct look *look, unsigned int from, const st
 	return false;
 }
 
-/* Has it got an answer so after @from, up to @to? */
+/* Has the initiator got an answer on another QP after @from, up to @to? */
 static bool has_answer_beside(const struct look *look, unsigned int from, unsigned int to)
 {
 	const struct request *requests = look->history->requests.v;
@@ -174,8 +174,10 @@ static void look_for_wait(struct look *look)
 /* Sent when what precedes it was answered, and answered when what follows was sent: it has a round trip of its own. */
 static bool is_alone(const struct look *look)
 {
-	return look->before && answer_of(look->before) < look->request->packet->moment && look->after &&
-	       answer_of(look->request) < look->after->packet->moment;
+	const struct request *requests = look->history->requests.v;
+
+	return look->place && answer_of(&requests[look->flow->requests.v[look->place - 1]]) < look->request->packet->moment &&
+	       look->after && answer_of(look->request) < look->after->packet->moment;
 }
 
 static bool has_atomic_write_after(const struct look *look)
@@ -216,7 +218,6 @@ void lint_find(const struct model *model, lint_list *lints)
 		if (f == history->cpu)
 			continue;
 		look.flow = &history->flows.v[f];
-		look.before = NULL;
 		look.tail = 0;
 		look.persistence_only = false;
 		for (look.place = 0; look.place < look.flow->requests.n; look.place++) {
@@ -227,7 +228,6 @@ void lint_find(const struct model *model, lint_list *lints)
 			if (is_flush(look.request))
 				look_at_flush(&look, sent);
 			look.persistence_only |= look.request->flush && !(look.request->packet->feth & ROCE_FETH_PLT_GLOBAL);
-			look.before = look.request;
 		}
 	}
 }

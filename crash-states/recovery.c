@@ -19,7 +19,6 @@
 #define REPORTED	3	/* causes */
 #define ENOUGH		1000	/* failures */
 #define ENOUGH_AT_ONCE	8	/* of recovery that no second power failure meets, or that is too slow */
-#define LINE		64
 
 typedef LIST(uint64_t) hash_list;
 
@@ -99,7 +98,7 @@ void recovery_note(struct recovery *recovery, const struct state *state, size_t 
 static bool precedes(const struct store *a, const struct store *b)
 {
 	return a->offset == b->offset ||
-	       (a->offset / LINE == b->offset / LINE && a->instruction < b->instruction && !a->is_free && !b->is_free);
+	       (a->offset / CPU_LINE == b->offset / CPU_LINE && a->instruction < b->instruction && !a->is_free && !b->is_free);
 }
 
 static bool is_open(const struct store *store, uint32_t window)

@@ -13,7 +13,6 @@
 #define MAX_OF_ANY_SIZE	64
 #define BY_CHANCE	2	/* cuts of a shape, besides its first and its last */
 #define BY_CHANCE_ALONE	32	/* the same, if the cuts have too many shapes to tell them apart */
-#define LINE		64	/* bytes of a cache line */
 #define MAX_KINDS	64	/* of messages, that are looked for */
 #define MAX_SIZES	16	/* of messages, of which each word is tried */
 #define MAX_WORDS	512	/* of such a message */
@@ -612,7 +611,7 @@ static bool pick_line(const struct model *model, const struct update *update, ui
 {
 	const struct stretch *stretch = &model->history->stretches.v[update->stretch];
 
-	return (stretch->offset + (uint64_t)(word - stretch->word) * WORD) / LINE ==
+	return (stretch->offset + (uint64_t)(word - stretch->word) * WORD) / CPU_LINE ==
 	       *(const uint64_t *)line;
 }
 
@@ -627,7 +626,7 @@ static void find_parts(struct sampling *s)
 		const struct stretch *stretch = &model->history->stretches.v[model->open.v[i]];
 		uint64_t end = stretch->offset + stretch->length;
 
-		for (uint64_t line = stretch->offset / LINE; line * LINE < end; line++)
+		for (uint64_t line = stretch->offset / CPU_LINE; line * CPU_LINE < end; line++)
 			*list_add(&s->lines) = line;
 		for (uint32_t w = 0; w < stretch->words; w++)
 			*list_add(&s->words) = stretch->word + w;

@@ -25,7 +25,6 @@
 #include "instruction.h"
 #include "model.h"
 
-#define LINE		64
 #define HERE		UINT64_MAX	/* as a place to write to, as pwritev2() has it: the position of the descriptor */
 #define HOT		8		/* pages at most: an instruction may store to two */
 #define PATIENCE	200000	/* instructions after the last store, write-back or fence */
@@ -204,7 +203,7 @@ static void find_sites(struct tracee *tracee, struct site *sites)
 static void add_store(struct tracer *t, struct tracee *tracee, uint64_t offset, uint64_t value, bool is_free, const struct site *sites)
 {
 	struct trace *trace = t->trace;
-	uint32_t *newest = &t->newest[offset / LINE];
+	uint32_t *newest = &t->newest[offset / CPU_LINE];
 	struct store store = {
 		.offset = offset, .value = value, .address = tracee->address, .instruction = t->instructions, .is_free = is_free,
 		.made = trace->windows, .durable = LASTS,
@@ -306,7 +305,7 @@ static void make_range_durable(struct tracer *t, uint64_t from, uint64_t to)
 static void write_back(struct tracer *t, const struct tracee *tracee, uint64_t offset)
 {
 	bool at_once = !strcmp(tracee->instruction.name, "clflush");
-	uint32_t *link = &t->newest[offset / LINE];
+	uint32_t *link = &t->newest[offset / CPU_LINE];
 	size_t open = t->open;
 
 	while (*link) {
@@ -970,7 +969,7 @@ void trace_run(struct trace *trace, const char *command, const struct lent *file
 	t.shadow = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (t.shadow == MAP_FAILED)
 		fail_errno("mmap");
-	t.newest = xcalloc(room / LINE, sizeof(*t.newest));
+	t.newest = xcalloc(room / CPU_LINE, sizeof(*t.newest));
 	copy_file(&t);
 	clock_gettime(CLOCK_MONOTONIC, &t.began);
 	tick(true);
