@@ -60,8 +60,9 @@ each_break_of_the_engine_is_noticed() {
 	mutant_files=("$root"/crash-states/mutants/*)
 	for name in $(mutants_in "${mutant_files[@]}"); do
 		rm -rf "$work/tree" "$work/mutant"
-		mkdir -p "$work/tree/selftests"
+		mkdir -p "$work/tree/selftests" "$work/tree/qemu-scripts"
 		cp -r "$root/crash-states" "$work/tree"
+		cp "$root/qemu-scripts/page-head.html" "$work/tree/qemu-scripts"
 		cp -r "$here"/../{rdma,verbs} "$work/tree/selftests"
 		mutant "$name" | patch -s -p1 -d "$work/tree/crash-states" || fail "$name does not apply"
 		build "$work/mutant" -O1 crash-test
