@@ -41,8 +41,15 @@ struct traffic {
 	bool			closing;
 };
 
+struct known_device {
+	struct list_head	list;
+	struct ib_device	*device;
+};
+
+static struct ib_client client;
+static LIST_HEAD(devices);
 static LIST_HEAD(connections);
-static DEFINE_MUTEX(lock);	/* of them */
+static DEFINE_MUTEX(lock);	/* of both */
 static struct dentry *directory;
 
 static void on_completion(struct ib_cq *cq, struct ib_wc *wc)
@@ -174,17 +181,15 @@ static int connect_traffic(struct traffic *t, union ib_gid *gid, u32 qpn, u64 va
 	return 0;
 }
 
+/* remove_device() waits for the lock, so the device stays. */
 static int open_by_name(const char *name, const union ib_gid *gid)
 {
-	struct ib_device *device = ib_device_get_by_name(name, RDMA_DRIVER_RXE);
-	int err;
+	struct known_device *known;
 
-	if (!device)
-		return -ENODEV;
-	err = traffic_of(name) ? -EEXIST : open_traffic(device, gid);
-	/* remove_device() comes before the device goes. */
-	ib_device_put(device);
-	return err;
+	list_for_each_entry(known, &devices, list)
+		if (!strcmp(dev_name(&known->device->dev), name))
+			return traffic_of(name) ? -EEXIST : open_traffic(known->device, gid);
+	return -ENODEV;
 }
 
 static int obey(const char *text)
@@ -246,18 +251,33 @@ DEFINE_SHOW_ATTRIBUTE(told);
 
 static int add_device(struct ib_device *device)
 {
+	struct known_device *known;
+
+	if (device->ops.driver_id != RDMA_DRIVER_RXE)
+		return -EOPNOTSUPP;
+	known = kmalloc(sizeof(*known), GFP_KERNEL);
+	if (!known)
+		return -ENOMEM;
+	known->device = device;
+	ib_set_client_data(device, &client, known);
+	mutex_lock(&lock);
+	list_add(&known->list, &devices);
+	mutex_unlock(&lock);
 	return 0;
 }
 
 static void remove_device(struct ib_device *device, void *data)
 {
+	struct known_device *known = data;
 	struct traffic *t, *next;
 
 	mutex_lock(&lock);
+	list_del(&known->list);
 	list_for_each_entry_safe(t, next, &connections, list)
 		if (t->device == device)
 			close_traffic(t);
 	mutex_unlock(&lock);
+	kfree(known);
 }
 
 static struct ib_client client = { .name = "kernel_traffic", .add = add_device, .remove = remove_device };
