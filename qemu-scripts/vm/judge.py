@@ -3,6 +3,7 @@
 
 The suites run the cases that the records name, two suites at a time.  Records of one suite share a call of it, and so a
 guest; those whose cases may take the guest down share another one.  After a death what it has left undone has a new call.
+To boot a stock kernel takes longer than most cases, and so does a case that fails: one failure of a record is enough.
 """
 
 import os
@@ -23,6 +24,8 @@ from vm.suites import Outcome, Result, Suite
 TRAITS = {"--legacy-icrc": "requester.flush_icrc", "--flushes-refused": "failing_behind.write_then_bad_lkey.answered"}
 QUICK = ("any host", "a peer")
 NO_MODULE = "no module can be built "  # of kernel-module
+# One case of a pattern that has failed is enough for them.
+ONCE = ("conformance", "hostile")
 LANES = min(2, os.cpu_count() or 1)
 USAGE = "say rxe-vm judge [--kernel KERNEL] [--quick] [--json FILE] [--html FILE] [--ktap] [--list] [SUBJECT...]"
 
@@ -31,16 +34,19 @@ USAGE = "say rxe-vm judge [--kernel KERNEL] [--quick] [--json FILE] [--html FILE
 class Call:
     words: list[str]
     records: list[Record]
-    outcome: Outcome | None = None
+    is_probe: bool = False  # asks for the traits, too
 
     @property
     def patterns(self) -> list[str]:
-        return list(dict.fromkeys(pattern for record in self.records for pattern in record.patterns)) or [*TRAITS.values()]
+        found = [*TRAITS.values()] if self.is_probe else []
+        for record in self.records:
+            found += [record.one_pattern] if "--once" in self.words else record.patterns
+        return list(dict.fromkeys(found))
 
     @property
     def what(self) -> str:
         bugs = f"{len(self.records)} bugs" if len(self.records) > 1 else "".join(record.subject for record in self.records)
-        return f"{self.words[0]}, {bugs or 'what is this kernel like?'}"
+        return f"{self.words[0]}, {'what is this kernel like?' if self.is_probe else bugs}"
 
 
 @dataclass
@@ -75,33 +81,36 @@ class Judge:
             note(f"judge: run {self.begun} of {self.total}, {self.seconds} s: {call.what}")
         return suites.start(self.places, [*call.words, *call.patterns], self.kernel, f"{self.folder}/{self.begun}-{call.words[0]}")
 
-    def probe(self) -> None:
+    def probe(self) -> Call:
+        """What is the kernel like?  And the bugs whose cases do not depend on that"""
+        return Call(["conformance", "--once"], [r for r in self.records if not r.why and r.words == ["conformance"]], True)
+
+    def learn(self, outcome: Outcome) -> None:
         """Does the kernel serve as a guest, and what is it like?"""
-        call = Call(["conformance"], [])
-        self.run_calls([call])
-        outcome = call.outcome
-        assert outcome
-        if not outcome.results and not outcome.skipped:
+        found = {option: outcome.matching(case) for option, case in TRAITS.items()}
+        self.traits = [option for option, results in found.items() if any(result.word == "not" for result in results)]
+        if all(found.values()):
+            return
+        if outcome.splat:
+            note(f"judge: the kernel is in trouble before it was asked what it is like: {outcome.splat} ({outcome.folder})")
+            raise SystemExit(5)
+        if outcome.results or not outcome.skipped:
             note(f"judge: no case runs on {self.kernel}: {outcome.said} ({outcome.folder})")
             raise SystemExit(outcome.status or 3)
-        if outcome.splat:
-            note(f"judge: the kernel is in trouble before a case of a bug has run: {outcome.splat} ({outcome.folder})")
-            raise SystemExit(5)
-        for record in self.records if outcome.skipped else []:
-            if record.words[:1] == ["conformance"] and not record.why:
+        for record in self.records:
+            if not record.why and (record.words[0] == "conformance" or record.words[0] in ONCE and "/" in record.cases):
                 record.conclude(NOT_TRIED, outcome.skipped)
-        self.traits = [option for option, case in TRAITS.items() if any(r.word == "not" for r in outcome.matching(case))]
 
-    def calls(self) -> list[Call]:
-        """Those that take longest first"""
+    def calls(self, with_traits: bool) -> list[Call]:
+        """Those that depend on the traits, or the others.  Those that take longest first"""
         calls: dict[object, Call] = {}
         for record in self.records:
-            if not record.why:
-                words = [word for word in record.words if word not in TRAITS or word in self.traits]
+            words = record.words
+            if not record.why and words != ["conformance"] and (words[0] in ONCE) == with_traits:
+                words = [word for word in words if word not in TRAITS or word in self.traits]
                 # Of hostile, no bug is about what these options tell.
                 words = ["hostile", *self.traits] if words[0] == "hostile" else words
-                # One death is enough; other suites end with their guest.
-                words += ["--until-down"] if record.is_dangerous and words[0] == "conformance" else []
+                words += ["--once"] if words[0] in ONCE else []
                 # A case of a suite that has results of its own has a guest of its own.
                 case = record.patterns[0].rpartition("/")[0]
                 key = (*words, case, record.is_dangerous)
@@ -121,12 +130,14 @@ class Judge:
                      + "; ".join(call.what for call, _ in running))
                 time.sleep(0.1)
                 for call, suite in list(running):
-                    call.outcome = suite.outcome()
-                    if call.outcome:
+                    if outcome := suite.outcome():
                         running.remove((call, suite))
-                        again = self.conclude(call, call.outcome)
-                        self.total += len(again)
-                        calls = again + calls
+                        more = self.conclude(call, outcome)
+                        if call.is_probe:
+                            self.learn(outcome)
+                            more += self.calls(True)
+                        self.total += len(more)
+                        calls = more + calls
         finally:
             for _, suite in running:
                 suite.stop()
@@ -139,19 +150,21 @@ class Judge:
         for record in call.records:
             record.run = outcome.folder
         shown = any(record.verdict == SHOWN for record in call.records)
-        if outcome.splat and not alone and not shown and not again and call.records[:1] and call.records[0].is_dangerous:
+        dangerous = any(record.is_dangerous for record in call.records)
+        if outcome.splat and not alone and not shown and not again and dangerous:
             again = call.records
         elif outcome.splat and call.records and not shown and not again:
             note(f"judge: the kernel is in trouble, and no bug explains it: {outcome.splat} ({outcome.folder})")
             self.trouble = 5
         if outcome.lost and alone and call.records[0].verdict == NOT_TRIED:
             self.trouble = self.trouble or 3
-        return [Call(call.words, again)] if shown and again else [Call(call.words, [record]) for record in again]
+        # What is left may take the guest down, too, so two of them go on; or it is not known which of them did.
+        parts = 1 if shown and not dangerous else 2
+        return [Call(call.words, again[n::parts]) for n in range(parts) if again[n::parts]]
 
     def run_all(self) -> None:
         if any(not record.why for record in self.records):
-            self.probe()
-            self.run_calls(self.calls())
+            self.run_calls([self.probe(), *self.calls(False)])
 
 
 def in_words(failed: Result) -> str:

@@ -48,6 +48,13 @@ class Record:
         return self.cases.partition(": ")[2].split()
 
     @property
+    def one_pattern(self) -> str:
+        """Of all cases"""
+        case, slash, _ = self.patterns[0].rpartition("/")
+        names = [pattern.removeprefix(case + slash) for pattern in self.patterns]
+        return case + slash + (f"@({'|'.join(names)})" if names[1:] else names[0])
+
+    @property
     def is_dangerous(self) -> bool:
         """Its cases may take the guest down, or only warnings of the kernel tell of the bug."""
         return self.before not in ("", "fails")

@@ -18,6 +18,13 @@
 #endif
 
 static unsigned int cases_selected;
+static char **wanted;	/* with `once` the patterns, "" for one of which a case has failed */
+
+/* As for bash, with @(ONE|OTHER). */
+static bool matches(const char *pattern, const char *name)
+{
+	return !fnmatch(pattern, name, FNM_EXTMATCH);
+}
 
 static bool is_selected(struct selection *selection, const char *name)
 {
@@ -29,7 +36,7 @@ static bool is_selected(struct selection *selection, const char *name)
 		return false;
 	}
 	for (pattern = selection->patterns; *pattern; pattern++)
-		if (!fnmatch(*pattern, name, 0))
+		if (matches(*pattern, name))
 			return true;
 	return !*selection->patterns;
 }
@@ -79,12 +86,44 @@ static void check_patterns(char **patterns)
 	cases_selected = 0;
 }
 
+static void want_each_once(char **patterns)
+{
+	size_t n = 0;
+
+	while (patterns[n++])
+		;
+	wanted = calloc(n, sizeof(*wanted));
+	memcpy(wanted, patterns, n * sizeof(*wanted));
+}
+
+static bool is_wanted(const char *name)
+{
+	struct selection selection = { .patterns = wanted };
+
+	return !wanted || is_selected(&selection, name);
+}
+
+static void want_no_more_like(const char *name)
+{
+	char **pattern;
+
+	for (pattern = wanted; pattern && *pattern; pattern++)
+		if (matches(*pattern, name))
+			*pattern = "";
+}
+
 static void run_case(struct __fixture_metadata *fixture, struct __fixture_variant_metadata *row,
-		     struct __test_metadata *test, const char *name __attribute__((unused)))
+		     struct __test_metadata *test, const char *name)
 {
 	static struct __test_results *results;
 	int timeout = TEST_TIMEOUT_DEFAULT * wait_scale();
+	const int failed = ksft_get_fail_cnt();
 
+	if (!is_wanted(name)) {
+		ksft_print_msg(" RUN           %s ...\n", name);
+		ksft_test_result_skip("one like it has failed\n");
+		return;
+	}
 	if (!results)
 		results = mmap(NULL, sizeof(*results), PROT_READ | PROT_WRITE,
 			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -92,6 +131,8 @@ static void run_case(struct __fixture_metadata *fixture, struct __fixture_varian
 	if (test->timeout < timeout)
 		test->timeout = timeout;
 	__run_test(fixture, row, test);
+	if (ksft_get_fail_cnt() != failed)
+		want_no_more_like(name);
 	fflush(stdout);
 }
 
@@ -108,6 +149,8 @@ void run_cases(struct selection selection)
 		exit(KSFT_SKIP);
 	}
 	check_patterns(selection.patterns);
+	if (selection.once)
+		want_each_once(selection.patterns);
 	walk_cases(selection, count_case);
 	ksft_set_plan(cases_selected + CASES_LACKING);
 	walk_cases(selection, run_case);

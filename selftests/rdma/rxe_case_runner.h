@@ -13,6 +13,7 @@
 struct selection {
 	char **patterns;	/* ends with NULL; none: all */
 	const char *after;	/* not yet seen; NULL: it was, or there is none */
+	bool once;		/* skip what matches only patterns of which a case has failed */
 };
 
 /* What is done with one case. */

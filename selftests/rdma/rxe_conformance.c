@@ -16,6 +16,7 @@
  *	--flushes-refused	what the kernel refuses completes as if it were flushed, as
  *			Linux 6.2 to 7.3 do it
  *	--after CASE	start after this case, say because it took the kernel down
+ *	--once		one failure of each PATTERN is enough: skip its other cases
  *
  * KSFT_TIMEOUT_SCALE=N in the environment makes all deadlines N times longer. Exit status: 0 all
  * passed, 1 some failed, 4 the kernel has not got the verbs.
@@ -85,7 +86,7 @@ static unsigned int path_mtu(const char *words)
 
 static const char usage[] =
 	"usage: rxe_conformance [--list] [--legacy-icrc] [--flushes-refused] [--ipv6]\n"
-	"                           [--vlan ID] [--mtu BYTES] [--after CASE] [PATTERN]...";
+	"                           [--vlan ID] [--mtu BYTES] [--after CASE] [--once] [PATTERN]...";
 
 int main(int argc, char **argv)
 {
@@ -94,6 +95,7 @@ int main(int argc, char **argv)
 		{ "legacy-icrc", no_argument, NULL, 'i' },
 		{ "flushes-refused", no_argument, NULL, 'f' },
 		{ "after", required_argument, NULL, 'a' },
+		{ "once", no_argument, NULL, 'o' },
 		{ "ipv6", no_argument, NULL, '6' },
 		{ "vlan", required_argument, NULL, 'v' },
 		{ "mtu", required_argument, NULL, 'm' },
@@ -112,6 +114,8 @@ int main(int argc, char **argv)
 			rxe_flushes_refused = true;
 		else if (option == 'a')
 			selection.after = optarg;
+		else if (option == 'o')
+			selection.once = true;
 		else if (option == '6')
 			peer_link.ipv6 = true;
 		else if (option == 'v')

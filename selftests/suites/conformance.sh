@@ -6,7 +6,7 @@
 #
 #	--legacy-icrc, --flushes-refused, --ipv6, --vlan ID, --mtu BYTES
 #			as for rxe_conformance
-#	--until-down	the first case that takes the guest down is the last one
+#	--once		the same; and the first case that takes the guest down is the last one
 
 set -euo pipefail
 
@@ -20,12 +20,12 @@ smoke_cases=('verb.*.answered' 'verb.*.duplicate*' 'pmem.*' 'feth.plt_0.*' 'leng
 
 vm_options=(--name conformance --pmem 64M)
 program_options=()
-until_down=
+once=
 option() {
 	case $1 in
 	--legacy-icrc | --flushes-refused | --ipv6) program_options+=("$1") ;;
 	--vlan | --mtu) program_options+=("$1" "${2:?$1 needs a value}") words=2 ;;
-	--until-down) until_down=1 ;;
+	--once) once=1 program_options+=("$1") ;;
 	*) false ;;
 	esac
 }
@@ -82,7 +82,7 @@ run_cases() {
 		report "not ok" " # took the guest down"
 		arguments=(--after "$victim")
 		status=0
-		[[ -z $until_down ]] || break
+		[[ -z $once ]] || break
 		((number < planned)) || break
 	done
 	# 4: all was skipped, and the program has said why.

@@ -7,6 +7,7 @@
 #
 #	--legacy-icrc	as for conformance.sh; hostile-wqes only
 #	--flushes-refused	as for hostile-wqes
+#	--once		as for rxe_conformance
 #
 # With LONG=1 for ten times as long.
 
@@ -17,10 +18,11 @@ set -euo pipefail
 
 times=$((${LONG:-0} ? 10 : 1))
 wqes=(hostile-wqes --races $((times * 15)))
-vm_options=()
+vm_options=() program_options=()
 option() {
 	case $1 in
 	--legacy-icrc | --flushes-refused) wqes+=("$1") ;;
+	--once) program_options+=("$1") ;;
 	*) false ;;
 	esac
 }
@@ -28,7 +30,7 @@ option() {
 # guest NAME PROGRAM ARG...
 guest() {
 	nested "$root/qemu-scripts/rxe-vm" run --name "$1" --timeout $((times * 600)) "${vm_options[@]}" -- \
-		"$root/build/selftests/$2" "${@:3}"
+		"$root/build/selftests/$2" "${program_options[@]}" "${@:3}"
 }
 
 wqes() { guest hostile-wqes "${wqes[@]}" "$@"; }

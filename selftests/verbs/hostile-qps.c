@@ -8,9 +8,10 @@
  *	hostile-qps-failing.c	what happens when it fails
  *	hostile-qps-host.c	memory, log and addresses of the host
  *
- *	hostile-qps [--milliseconds N] [PATTERN...]
+ *	hostile-qps [--milliseconds N] [--once] [PATTERN...]
  *
  *	--milliseconds	how long each case goes on, at least; 500 without it
+ *	--once		as for rxe_conformance
  *	PATTERN		only cases whose names match, as in rxe_conformance
  *
  * Root makes the link, as in rxe_conformance; then each case goes on as nobody.
@@ -91,6 +92,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "milliseconds", required_argument, NULL, 'm' },
+		{ "once", no_argument, NULL, 'o' },
 		{ }
 	};
 	struct selection selection = { 0 };
@@ -99,8 +101,10 @@ int main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (option == 'm')
 			milliseconds = atoi(optarg);
+		else if (option == 'o')
+			selection.once = true;
 		if (option == '?' || !milliseconds)
-			errx(2, "usage: hostile-qps [--milliseconds N] [PATTERN...]");
+			errx(2, "usage: hostile-qps [--milliseconds N] [--once] [PATTERN...]");
 	}
 	selection.patterns = argv + optind;
 	run_cases(selection);

@@ -11,6 +11,7 @@
  *	--flushes-refused	the same
  *	--on-demand	the data is in a region that is paged on demand
  *	--races N	N tries of each race between the kernel and a thread
+ *	--once		as for rxe_conformance
  *
  * Needs root, as rxe_conformance does, and makes the same link.
  */
@@ -1096,6 +1097,7 @@ int main(int argc, char **argv)
 		{ "flushes-refused", no_argument, NULL, 'f' },
 		{ "on-demand", no_argument, NULL, 'o' },
 		{ "races", required_argument, NULL, 'r' },
+		{ "once", no_argument, NULL, '1' },
 		{ }
 	};
 	struct selection selection = { 0 };
@@ -1110,8 +1112,10 @@ int main(int argc, char **argv)
 			rxe_on_demand = true;
 		else if (option == 'r')
 			races = atoi(optarg);
+		else if (option == '1')
+			selection.once = true;
 		if (option == '?' || races < 1)
-			errx(2, "usage: hostile-wqes [--legacy-icrc] [--flushes-refused] [--on-demand] [--races N] [PATTERN...]");
+			errx(2, "usage: hostile-wqes [--legacy-icrc] [--flushes-refused] [--on-demand] [--races N] [--once] [PATTERN...]");
 	}
 	selection.patterns = argv + optind;
 	run_cases(selection);
