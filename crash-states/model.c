@@ -120,7 +120,7 @@ static void find_witnesses(struct model *model)
 	for (uint32_t i = 0; i < history->requests.n; i++)
 		if (is_witness(history, &history->requests.v[i]))
 			*list_add(&model->witnesses) = i;
-		else if (history->requests.v[i].proven != NEVER && completions_before(history, &history->requests.v[i]))
+		else if (history->requests.v[i].proven != NEVER && completions_implied(history, &history->requests.v[i]))
 			*list_add(&model->witnesses) = i;
 	if (model->witnesses.n)
 		qsort_r(model->witnesses.v, model->witnesses.n, sizeof(*model->witnesses.v), by_proof,
@@ -176,7 +176,7 @@ void model_init(struct model *model, const struct history *history, uint64_t see
 	model->waits = xcalloc(history->requests.n, sizeof(*model->waits));
 	for (uint32_t i = 0; i < history->requests.n; i++)
 		model->waits[i] = history->requests.v[i].base != NEVER || waits_for(history, &history->requests.v[i]) ||
-				  completions_before(history, &history->requests.v[i]);
+				  completions_implied(history, &history->requests.v[i]);
 	find_witnesses(model);
 	find_signals(model);
 	order_find(history, &model->tied);
@@ -365,7 +365,7 @@ static void execute_before(struct model *model, const struct request *request, u
 	execute(model, request->flow, flushes < model->received[request->flow] ? flushes : model->received[request->flow]);
 	if (other == NEVER)
 		return;
-	completions = completions_before(model->history, request);
+	completions = completions_implied(model->history, request);
 	execute(model, other, completions < model->received[other] ? completions : model->received[other]);
 }
 
@@ -395,7 +395,7 @@ static bool implies(const struct history *history, const struct request *next, c
 	return (next->found == NEVER ? last->found == NEVER : &history->requests.v[next->found] == last) && next->updates == 1 && last->updates == 1 &&
 	       history->updates.v[next->first_update].stretch == history->updates.v[last->first_update].stretch &&
 	       waits_for(history, next) >= waits_for(history, last) &&
-	       completions_before(history, next) >= completions_before(history, last);
+	       completions_implied(history, next) >= completions_implied(history, last);
 }
 
 /* The consumer has the signal. */
@@ -554,7 +554,7 @@ static bool is_enabled(const struct model *model, const struct update *update)
 	if (!model->waits[update->request])
 		return true;
 	for (const struct request *r = request_of(model, update); r; r = base_of(model, r)) {
-		uint32_t completions = completions_before(model->history, r);
+		uint32_t completions = completions_implied(model->history, r);
 
 		if (waits_for(model->history, r) > model->chosen[r->flow] ||
 		    (completions && completions > model->chosen[model->history->flows.v[r->flow].completions]))
@@ -575,8 +575,8 @@ static void enable(struct model *model, const struct update *update)
 {
 	for (const struct request *r = request_of(model, update); r; r = base_of(model, r)) {
 		choose_executed(model, r->flow, waits_for(model->history, r));
-		if (completions_before(model->history, r))
-			choose_executed(model, model->history->flows.v[r->flow].completions, completions_before(model->history, r));
+		if (completions_implied(model->history, r))
+			choose_executed(model, model->history->flows.v[r->flow].completions, completions_implied(model->history, r));
 	}
 }
 

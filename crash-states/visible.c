@@ -85,7 +85,7 @@ void completions_find(struct history *history)
 	free(open);
 }
 
-uint32_t completions_before(const struct history *history, const struct request *request)
+uint32_t completions_implied(const struct history *history, const struct request *request)
 {
 	if (is_atomic(request) && request->completion)
 		return request->completion;

@@ -24,7 +24,7 @@ void completions_add(struct history *history);
 void completions_find(struct history *history);
 
 /* So many completions of its QP have come where a store of the request is seen in the memory. */
-uint32_t completions_before(const struct history *history, const struct request *request);
+uint32_t completions_implied(const struct history *history, const struct request *request);
 
 /* May a consumer wait for the request? */
 bool is_signal(const struct history *history, const struct request *request);
