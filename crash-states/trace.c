@@ -635,7 +635,9 @@ static void leave_call(struct tracer *t, struct tracee *tracee)
 	get_registers(tracee, regs);
 	result = regs->rax;
 	tracee->address = entry->rip - 2;
-	if (fstat(t->file->fd, &st) || (uint64_t)st.st_size != t->file->size)
+	if (stat(t->file->image, &st) || st.st_ino != t->st.st_ino || st.st_dev != t->st.st_dev)
+		fail("--recovery: it moves $IMAGE, or puts another file there, as by rename(), which no NVDIMM can: let it store to $IMAGE itself");
+	if ((uint64_t)st.st_size != t->file->size)
 		fail("--recovery: it changes the size of $IMAGE, which no NVDIMM can: let it work on what is there");
 	if (regs->rdx != entry->rdx && entry->orig_rax == SYS_mmap) {
 		regs->rdx = entry->rdx;

@@ -330,6 +330,8 @@ the_power_fails_again_in_recovery() {
 	says "recovery is killed by a signal"
 	crash_states 2 --states 40 --recovery 'truncate -s +4096 "$IMAGE"' "$work/ring" -- "$work/judge"
 	says "--recovery: it changes the size of \$IMAGE"
+	crash_states 2 --states 40 --recovery 'cp "$IMAGE" "$IMAGE.new" && mv "$IMAGE.new" "$IMAGE"' "$work/ring" -- true
+	says "let it store to \$IMAGE itself"
 	# Only the one that is followed is slow.
 	crash_states 4 --states 40 --timeout 1 --recovery 'grep -q "TracerPid:.0$" /proc/self/status || exec sleep 100' \
 		"$work/ring" -- "$work/judge"
