@@ -216,6 +216,8 @@ static bool read_told(struct capture *capture, const uint8_t *data, size_t lengt
 	    memcmp(head->magic, TOLD_MAGIC, sizeof(head->magic)))
 		return false;
 	told = get16(data + offsetof(struct told_head, length));
+	capture->told_in_time = (!capture->told.n || capture->told_in_time) && told & TOLD_IN_TIME;
+	told &= ~TOLD_IN_TIME;
 	if (told > length - sizeof(*head))
 		fail("%s, frame %u: a printed line of %u bytes, of which only %zu were captured", capture->path,
 		     capture->frames, told, length - sizeof(*head));

@@ -55,6 +55,7 @@ struct told {
 struct capture {
 	const char *path;
 	LIST(struct told) told;
+	bool told_in_time;	/* each write() of a line returned after its frame: see told.h */
 	LIST(struct packet) packets;
 	unsigned int frames;
 	time_t began;		/* the first one */

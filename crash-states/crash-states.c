@@ -484,7 +484,8 @@ static void count_requests(const struct run *run)
 	printf("%u %s, %u of them answered\n", flushes, history->rules->flushes, run->model.all_answers);
 	json_counts(flushes, run->model.all_answers, uncovered);
 	count_cpu(run);
-	printf("%zu lines that initiators printed\n", run->capture.told.n);
+	printf("%zu lines that initiators printed%s\n", run->capture.told.n,
+	       !run->capture.told.n || run->capture.told_in_time ? "" : ", each a moment before it was told: their guest has no FUSE (CONFIG_FUSE_FS)");
 	note_verdict(run);
 	note_late_lines(run);
 	if (uncovered)
@@ -1705,12 +1706,11 @@ static void note_quick_answers(const struct run *run, const struct options *o, s
 }
 
 /*
- * A line that is told late belongs to a moment before it.  Where requests wait for the lines before them (record-posts.c), none is
- * told so late that all of them need that.
+ * A line that is told late belongs to a moment before it.  Where each write() waits, none is told so late that all of them need that.
  */
 static bool hangs_on_late_lines(const struct run *run)
 {
-	if (!promises_none_was_quiet() || access(xasprintf("%s/client.posted", run->folder), F_OK))
+	if (!promises_none_was_quiet() || !run->capture.told_in_time)
 		return false;
 	output_section("What this run does not show");
 	printf("\nNo line that matches --promise came while all that its initiator had stored was durable: the program prints it too early, or has sent the next record by then.\nPrint each line before the next record is sent, or judge the states with --oracle or a checker.\n");

@@ -212,7 +212,7 @@ void cpu_sfence(void)
 
 void told(const char *line)
 {
-	struct told_head head = { .ethertype = htons(TOLD_ETHERTYPE), .length = htons(strlen(line)) };
+	struct told_head head = { .ethertype = htons(TOLD_ETHERTYPE), .length = htons(strlen(line) | TOLD_IN_TIME) };
 	uint8_t frame[1500];
 
 	memset(head.to, 0xff, 6);

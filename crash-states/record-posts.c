@@ -8,9 +8,6 @@
  *
  * A PSN is the one that the QP was told, and what was posted since; a request takes as many as it has packets.  After
  * MOST requests no more are noted, so a long run is as fast as without.
- *
- * And a request waits until tell-lines has told what the program printed before it, if stdout is the FIFO $RXE_LINES:
- * so a line that the program printed first stands first in the capture, too.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -26,8 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MOST	20000
@@ -36,7 +31,6 @@
 #define DEPTH	4	/* callers of a site */
 #define PENDING	256	/* between wr_start() and wr_complete() */
 #define PSNS	0x1000000
-#define PATIENCE 1000	/* ms that a request waits for lines; then no other waits any more */
 
 struct pending {
 	bool local, reads;	/* no packet; as many as its response has */
@@ -58,7 +52,7 @@ static struct queue queues[QPS];
 static struct { void *at[DEPTH]; } sites[SITES];
 static unsigned int nr_sites, noted;
 static int file = -1;
-static bool has_flush, has_lines;
+static bool has_flush;
 static int (*real_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 static struct ibv_qp_ex *(*real_to_ex)(struct ibv_qp *qp);
 static int (*real_destroy)(struct ibv_qp *qp);
@@ -93,14 +87,6 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;	/* the first one is the program */
 }
 
-/* A program's own pipe, as to tee, is not waited for. */
-static bool prints_to(const char *path)
-{
-	struct stat out, lines;
-
-	return path && !fstat(1, &out) && !stat(path, &lines) && out.st_dev == lines.st_dev && out.st_ino == lines.st_ino;
-}
-
 /* At the first call, because a program, as Python, may load libibverbs late, and for itself alone. */
 static void find_library(void)
 {
@@ -119,7 +105,6 @@ static void find_library(void)
 	if (!path)
 		return;
 	has_flush = library_has_flush();
-	has_lines = prints_to(getenv("RXE_LINES"));
 	dl_iterate_phdr(find_text, NULL);
 	backtrace(warm, 1);	/* the first call allocates */
 	file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -255,17 +240,6 @@ static void note(struct queue *q, const struct pending *p)
 	q->psn = (q->psn + packets) % PSNS;
 }
 
-/* tell-lines takes out of the FIFO what it has told.  This neither holds a lock nor waits for ever. */
-static void await_lines(void)
-{
-	int left = 0, waited = 0;
-
-	while (has_lines && !ioctl(1, FIONREAD, &left) && left) {
-		has_lines = waited++ < 10 * PATIENCE;
-		usleep(100);
-	}
-}
-
 static bool is_on(void)
 {
 	return file >= 0 && noted < MOST;
@@ -277,7 +251,6 @@ static int post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	struct queue *q;
 	int ret;
 
-	await_lines();
 	ret = real_post(qp, wr, &failed);
 	if (ret)
 		*bad = failed;
@@ -386,7 +359,6 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	struct queue *q = of(qp);
 	int ret;
 
-	await_lines();
 	ret = q->real.wr_complete(qp);
 	pthread_mutex_lock(&lock);
 	for (unsigned int i = 0; !ret && i < q->n; i++)

@@ -11,6 +11,7 @@
 #define TOLD_ETHERTYPE	0x88b5		/* IEEE 802: for local experiments */
 #define TOLD_MAGIC	"rxe-told"
 #define TOLD_MAX	1024		/* bytes of a line; of a longer one these are told */
+#define TOLD_IN_TIME	0x8000		/* in the length: the write() of the line returned after this */
 
 struct told_head {
 	uint8_t to[6], from[6];
