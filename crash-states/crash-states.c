@@ -1234,13 +1234,25 @@ static const char *drawn_from(const struct run *run, const struct options *o)
 	return run->targets > 1 || o->visible ? NULL : o->capture ? o->capture : run->folder;
 }
 
+/* Two failures of one kind have one cause, as far as can be told: one of them is reported. */
+static uint64_t kind_of_cause(const struct cause *cause)
+{
+	const struct request *lost = cause->lost;
+
+	if (!lost)
+		return mix64(cause->kind + 1);
+	/* The packets of a message are one request. */
+	lost = &cause->model->history->requests.v[lost->message];
+	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->packet->length) + (lost->packet->opcode << 8 | cause->kind));
+}
+
 /* @alike of the @failed states that fail, by what the checker says. */
 static struct finding report(struct run *run, const struct options *o, struct checker *checker, struct oracle *oracle,
 			     const struct explanation *e, size_t alike, size_t failed)
 {
 	struct finding f = {
 		.folder = kept_folder(run, &e->state), .why = xasprintf("%s", e->why), .posted = posted_by(run, e->cause.lost),
-		.judge = "The checker", .frame = capture_frame(&run->capture, e->state.moment),
+		.judge = "The checker", .frame = capture_frame(&run->capture, e->state.moment), .cause = kind_of_cause(&e->cause),
 	};
 	const char *moment = moment_text(&run->capture, e->state.moment), *said;
 
@@ -1274,18 +1286,6 @@ static size_t count_alike(const struct results *results, uint64_t kind)
 	for (size_t i = 0; i < results->bad.n && n < results->failed; i++)
 		n += results->bad.v[i].kind == kind;
 	return n;
-}
-
-/* Two failures of one kind have one cause, as far as can be told: one of them is reported. */
-static uint64_t kind_of_cause(const struct cause *cause)
-{
-	const struct request *lost = cause->lost;
-
-	if (!lost)
-		return mix64(cause->kind + 1);
-	/* The packets of a message are one request. */
-	lost = &cause->model->history->requests.v[lost->message];
-	return mix64(mix64((uint64_t)lost->rkey << 32 | lost->packet->length) + (lost->packet->opcode << 8 | cause->kind));
 }
 
 static bool add_kind(uint64_t *kinds, size_t n, uint64_t kind)
@@ -1617,7 +1617,7 @@ static void report_promise(const struct run *run, const struct options *o, const
 		.said = xasprintf("%.*s", (int)b->line->length, b->line->text),
 		.words = lost ? xasprintf("  old     %s: not %s then\n", request_text(lost), o->visible ? "visible" : "durable") : "",
 		.lost = lost ? frames_of(&run->history, lost) : "",
-		.recorded = drawn_from(run, o),
+		.recorded = drawn_from(run, o), .cause = kind_of_cause(&b->cause),
 	};
 
 	printf("\nFrame %u: %s\n  Why: %s\n", f.frame, f.title, f.why);

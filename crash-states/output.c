@@ -156,12 +156,59 @@ static void print_results(int status, const struct coverage *coverage)
  * The page
  */
 
+/* What the lab has run in @guest, or NULL: "RXE_COMMAND='...'" of RUN/GUEST.env, the first line of it, where '\'' is a quote. */
+static char *command_of(const char *guest)
+{
+	static const char name[] = "RXE_COMMAND='";
+	FILE *file = fopen(xasprintf("%s/%s.env", run_folder, guest), "r");
+	char *line = NULL, *command = NULL, *to;
+	size_t size;
+
+	while (file && !command && getline(&line, &size, file) > 0)
+		if (strncmp(line, name, strlen(name)) == 0)
+			command = to = line + strlen(name);
+	for (const char *from = command; from && *from && *from != '\n'; from++) {
+		bool quote = strncmp(from, "'\\''", 4) == 0;
+
+		if (quote || *from != '\'')
+			*to++ = *from;
+		from += quote ? 3 : 0;
+	}
+	if (command)
+		*to = '\0';
+	if (file)
+		fclose(file);
+	return command;
+}
+
+/* A line that came too early and a state that fails for the same cause are one finding of the page: that of the state. */
+static size_t merge_findings(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < findings.n; i++) {
+		struct finding f = findings.v[i];
+		size_t other = i + 1;
+
+		while (other < findings.n && (!f.cause || findings.v[other].cause != f.cause))
+			other++;
+		if (other < findings.n)
+			findings.v[other].promised = f.said;
+		else
+			findings.v[n++] = f;
+	}
+	return n;
+}
+
 /* The first line of the section after that of the run sums it up; sections without a heading are findings. */
 static void write_page(int status, const char *error)
 {
 	const struct verdict *verdict = verdict_of(status);
-	struct page p = { status, verdict->word, xasprintf("%c%s", toupper(verdict->sentence[0]), verdict->sentence + 1), error, run_folder, run_date,
-			  findings.n, 0, findings.v, sections.v };
+	struct page p = {
+		status, verdict->word, xasprintf("%c%s", toupper(verdict->sentence[0]), verdict->sentence + 1), error, run_folder,
+		command_of("client") ?: command_of("client1"), command_of("server") ?: command_of("server1"),
+		run_date, merge_findings(), 0, findings.v, sections.v,
+	};
 	FILE *file = page;
 
 	page = NULL;

@@ -6,10 +6,19 @@
 #include "draw.h"
 #include "page.h"
 
+#define HEADING	100	/* the longest heading in bytes */
+
 /* Begins each page of the project.  It asks for nothing from elsewhere, and no script of it would run. */
 static const char head[] =
 #include "page-head.h"
 ;
+
+/* What a reader who does not know the tool has to know; it ends the header. */
+static const char words[] =
+	"</dl>\n</header>\n<p class=\"weak\">A <i>state</i> is what the target's persistent memory may hold after a power failure "
+	"at one moment of the run, a <i>cut</i> (with --visible: what a program may see then).  What was not made durable by then, as a FLUSH does, may "
+	"be lost, in pieces of 8 bytes, <i>words</i>.  A QP is a connection, a psn the number of one of its packets.  Cuts are of one "
+	"<i>shape</i> if the same kinds of requests are in flight, that is, may still be lost.</p>\n";
 
 /* What the program, its checker, and its name say is nothing but text. */
 static void put_text(const char *text, size_t n, FILE *file)
@@ -96,20 +105,30 @@ static void put_section(const struct section *section, FILE *file)
 
 static void put_finding(const struct finding *finding, size_t number, FILE *file)
 {
-	fprintf(file, "<section class=\"finding\">\n<h2>%zu. %c", number, toupper((unsigned char)*finding->title));
-	put(finding->title + 1, file);
+	/* What a checker says in a line tells more than when it says so. */
+	bool says = finding->folder && !finding->expected && *finding->said && strlen(finding->said) <= HEADING && !strchr(finding->said, '\n');
+	const char *heading = says ? finding->said : finding->title;
+	char first = toupper((unsigned char)*heading);
+
+	fprintf(file, "<section class=\"finding\">\n<h2>%zu. ", number);
+	put_text(&first, 1, file);
+	put(heading + 1, file);
 	fputs("</h2>\n<p>", file);
 	put(finding->why, file);
 	fputs("</p>\n<dl>\n", file);
 	put_item("Posted by", " class=\"code\"", finding->posted, file);
-	put_item(finding->judge, "", finding->said, file);
+	if (says)
+		put_item("When", "", finding->title, file);
+	else
+		put_item(finding->judge, "", finding->said, file);
 	put_item("Expected", "", finding->expected, file);
+	put_item("Promised", "", finding->promised, file);
 	each_line(finding->words, strlen(finding->words), put_word, file);
 	put_item("Alike", "", finding->alike, file);
 	put_item("Kept", " class=\"code\"", finding->folder, file);
 	fputs("</dl>\n", file);
 	if (finding->recorded) {
-		fputs("<div class=\"ladder\" tabindex=\"0\" role=\"img\" aria-label=\"The packets until the power fails\">\n", file);
+		fputs("<p>The ladder of packets; what is lost is red.</p>\n<div class=\"ladder\" tabindex=\"0\" role=\"img\" aria-label=\"The packets until the power fails\">\n", file);
 		if (!draw_picture(finding->frame, finding->lost, finding->recorded, file))
 			fputs("<p>ladder cannot draw the packets.</p>\n", file);
 		fputs("</div>\n", file);
@@ -126,13 +145,16 @@ void page_write(FILE *file, const struct page *page)
 	fprintf(file, "<header style=\"--colour: var(--%s)\">\n<b>%s</b>\n<h1>%s</h1>\n<p>", colours[page->status], page->verdict,
 		page->sentence);
 	put(page->summary, file);
-	fputs("</p>\n</header>\n", file);
+	fputs("</p>\n<dl>\n", file);
+	put_item("Initiator", " class=\"code\"", page->initiator, file);
+	put_item("Target", " class=\"code\"", page->target, file);
+	fputs(words, file);
 	for (size_t i = 0; i < page->findings; i++)
 		put_finding(&page->finding[i], i + 1, file);
 	/* The first is the run, which is the last that one wants to read of. */
 	for (size_t i = 1; i <= page->sections; i++)
 		put_section(&page->section[i % page->sections], file);
-	fputs("<footer>A state is what a power failure at one moment of the run may leave in the target's persistent memory.  Made by crash-states from the run", file);
+	fputs("<footer>Made by crash-states from the run", file);
 	put(page->date, file);
 	fputs(", ", file);
 	put(page->run, file);

@@ -3,6 +3,7 @@
 #ifndef PAGE_H
 #define PAGE_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 /* A state that fails, or a line that came too early.  What is not known is NULL, but for the title, the reason and the words. */
@@ -12,9 +13,11 @@ struct finding {
 	const char *posted;		/* the line of the program that has posted what is lost */
 	const char *judge, *said;	/* who refuses it, and with what words */
 	const char *expected;		/* what an oracle should have said */
+	const char *promised;		/* the line that came too early for the same cause */
 	const char *words;		/* lines: what is lost, and what is there */
 	const char *alike, *folder;
 	unsigned int frame;		/* the power fails after it */
+	uint64_t cause;			/* equal for findings of one cause; 0: not known */
 	const char *lost, *recorded;	/* for draw_picture() */
 };
 
@@ -27,6 +30,7 @@ struct section {
 struct page {
 	int status;
 	const char *verdict, *sentence, *summary, *run;
+	const char *initiator, *target;	/* their commands, or NULL */
 	const char *date;		/* " of ..."; empty if nothing is known */
 	size_t findings, sections;
 	const struct finding *finding;

@@ -43,7 +43,7 @@ END {
 		x = x_of(fails)
 		line(x - 12, bottom - 12, x + 12, bottom + 12, colour["gone"], "")
 		line(x - 12, bottom + 12, x + 12, bottom - 12, colour["gone"], "")
-		text(RIGHT + 18, bottom + 4, "start", colour["gone"], "the power fails (frame " cut " of " power ".pcap)")
+		text(RIGHT + 18, bottom + 4, "start", colour["gone"], "the power fails (frame " cut " of " (power == "one" ? "the capture)" : power ".pcap)"))
 	}
 	text(LEFT, bottom + 22, "start", "#666", "Not to scale; times in ms, of departure.  " \
 		"Late: it came to the guest's card, and the guest acted on it too late, or never.")
