@@ -615,7 +615,7 @@ the_page_shows_the_cause_and_loads_nothing() {
 	cc -O2 -o "$work/checker" "$root/selftests/examples/first-log-survives.c"
 	LC_ALL=C sed -i 's|record 0 is durable|<script>0</script>d|' "$run/server.pcap"
 	sed -i 's|append()|<b>append()|' "$run/client.lines"
-	echo "RXE_COMMAND='./my-log <i> '\''%s'\'''" >"$run/client.env"
+	printf "%s\n" "RXE_COMMAND='./my-log <i> '\''%s'\'''" >"$run/client.env"
 	crash_states 1 --serve --promise '^<?(script|record)' --html "$work/page.html" "$run" -- "$work/checker"
 	says "Posted by: forgetful-log.c:162 <b>append()"
 	page=$(<"$work/page.html")
