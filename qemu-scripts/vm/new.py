@@ -12,6 +12,7 @@ FILES = {
     "Makefile": "Makefile",
     "github.yml": ".github/workflows/survives.yml",
     "gitlab.yml": ".gitlab-ci.yml",
+    "gitignore": ".gitignore",
 }
 
 

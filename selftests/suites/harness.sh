@@ -428,7 +428,7 @@ the_action_runs_a_command_in_one_guest() {
 	make_stub
 	printf '#!/bin/sh\nprintf "<%%s>" "$@"\n' >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
 	act 0 RELEASE="$work/stub/rxe-mpe" SERVER='' CLIENT='make test' KERNEL=image PAIR_OPTIONS="--share . --append 'a b'"
-	grep -qxF '<run><--share><.><--append><a b><--kernel><image><--><bash><-c><make test>' "$work/said" || fail "not that"
+	grep -qxF '<run><--share><.><--append><a b><--kernel><image><--><bash><-ec><make test>' "$work/said" || fail "not that"
 	act 0 RELEASE="$work/stub/rxe-mpe" SERVER='serve it' CLIENT='make test' PAIR_OPTIONS='--pmem 64M'
 	grep -qxF '<pair><--pmem><64M><--server><serve it><--client><make test>' "$work/said" || fail "not that"
 	printf '#!/bin/sh\necho no such test\nexit 5\n' >"$work/stub/rxe-mpe/qemu-scripts/rxe-vm"
