@@ -138,7 +138,7 @@ every_block_is_marked() {
 # `make try` judges two runs that were recorded once, so no guest runs.
 make_try_tells_the_right_log_from_the_wrong_one() {
 	make -C "$root" try >"$work/said" || fail "make try ends with status $?"
-	grep -q "DATA LOST in [1-9][0-9]* of " "$work/said" || fail "no data is lost: $(<"$work/said")"
+	grep -q "DATA LOST\. " "$work/said" || fail "no data is lost: $(<"$work/said")"
 	grep -q "Why: .*WRITE" "$work/said" || fail "it does not say why: $(<"$work/said")"
 	grep -q "Posted by: forgetful-log\.c:[1-9][0-9]* append()" "$work/said" || fail "it names no line: $(<"$work/said")"
 	grep -q "OK: the log survives in all [1-9][0-9][0-9]" "$work/said" || fail "the right log: $(<"$work/said")"
