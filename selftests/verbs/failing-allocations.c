@@ -249,24 +249,25 @@ static bool request(struct ibv_send_wr *wr)
 	return !wc.status;
 }
 
-static bool write_request(void)
+/* WRITE or READ of three packets */
+static bool transfer(enum ibv_wr_opcode opcode)
 {
 	struct ibv_sge sge = { (uintptr_t)end.memory, 3 * MTU, mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode };
 
 	wr.wr.rdma.remote_addr = sge.addr + 4 * MTU;
 	wr.wr.rdma.rkey = mr->rkey;
 	return request(&wr);
 }
 
+static bool write_request(void)
+{
+	return transfer(IBV_WR_RDMA_WRITE);
+}
+
 static bool read_request(void)
 {
-	struct ibv_sge sge = { (uintptr_t)end.memory, 3 * MTU, mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
-
-	wr.wr.rdma.remote_addr = sge.addr + 4 * MTU;
-	wr.wr.rdma.rkey = mr->rkey;
-	return request(&wr);
+	return transfer(IBV_WR_RDMA_READ);
 }
 
 static bool bind_window(void)
