@@ -165,12 +165,17 @@ static void add_signal(struct options *o, const char *text)
 	*list_add(&o->signals) = polled;
 }
 
+static bool names_signals(const struct options *o)
+{
+	return o->signals.n || o->messages;
+}
+
 /* It has to do with no power failure. */
 static void use_visible(struct options *o)
 {
 	struct rules *rules;
 
-	if (!o->visible && (o->signals.n || o->messages))
+	if (!o->visible && names_signals(o))
 		fail("--signal goes with --visible");
 	if (o->signals.n && o->messages)
 		fail("--signal messages goes with no other --signal: a consumer that polls counts on what it polls");
@@ -178,7 +183,7 @@ static void use_visible(struct options *o)
 		return;
 	if (o->oracle || o->lose)
 		fail("--visible takes neither --oracle nor --lose");
-	if (o->promise && (o->checker.argv || o->signals.n || o->messages))
+	if (o->promise && (o->checker.argv || names_signals(o)))
 		fail("--visible with --promise takes neither a checker nor --signal: its signals are lines");
 	rules = rules_of_consumer(o->rules);
 	for (size_t i = 0; i < o->signals.n; i++)
@@ -1722,7 +1727,7 @@ static bool hangs_on_messages(const struct run *run, const struct options *o)
 {
 	const char *place = atomic_write_place(&run->history);
 
-	if (o->signals.n || o->messages || !place)
+	if (names_signals(o) || !place)
 		return false;
 	output_section("What this run does not show");
 	printf("\nOnly messages were taken for signals, and ATOMIC WRITEs went to %s.  If the consumer polls that, say so: --signal %s.\nIf it waits for messages alone: --signal messages\n",
