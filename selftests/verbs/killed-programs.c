@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@
 #define LIFE_MS		400	/* at most, until it is killed */
 #define MEMORY		(16 * PAGE)
 #define QPNS		64	/* the last ones, for the peer */
-#define MOST_GROWTH_KIB	(32 << 10)	/* of the kernel's objects; it keeps what it knows of rings that were unmapped */
+#define MOST_GROWTH_KIB	(4 << 10)	/* of the kernel's objects */
 
 enum kind { PD, MR, MW, CQ, SRQ, QP, AH, KINDS };
 
@@ -510,7 +511,13 @@ static void run_program(__u64 seed)
 
 /* ---- All of them ---- */
 
-static pid_t start(__u64 seed)
+struct child {
+	pid_t pid;		/* 0: none */
+	int status;
+	bool ended;
+};
+
+static struct child start(__u64 seed)
 {
 	pid_t pid = fork();
 
@@ -521,22 +528,34 @@ static pid_t start(__u64 seed)
 		freopen("/dev/null", "w", stderr);
 		run_program(seed);
 	}
-	return pid;
+	return (struct child){ .pid = pid };
+}
+
+/* Of the children of programs, too, which are ours when their parents have gone. */
+static void reap(struct child *programs)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (int i = 0; i < PROGRAMS; i++)
+			if (programs[i].pid == pid)
+				programs[i] = (struct child){ pid, status, true };
 }
 
 /* True if it had ended before it was killed, by what it did to itself. */
-static bool kill_program(pid_t pid)
+static bool kill_program(struct child *programs, int i)
 {
 	long long end = now_ms() + 30000ll * wait_scale();
-	int status;
+	struct child *program = &programs[i];
 
-	kill(pid, SIGKILL);
-	while (waitpid(pid, &status, WNOHANG) != pid) {
+	for (reap(programs); !program->ended; reap(programs)) {
+		kill(program->pid, SIGKILL);
 		if (now_ms() > end)
 			errx(1, "a program that was killed does not end");
 		usleep(1000);
 	}
-	return !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
+	return !WIFSIGNALED(program->status) || WTERMSIG(program->status) != SIGKILL;
 }
 
 static void send_packet(struct prng *prng)
@@ -618,10 +637,32 @@ static long slab_kib(void)
 	return kib;
 }
 
+/* What it frees after a grace period goes a moment later. */
+static void check_growth(long before)
+{
+	long long end = now_ms() + 10000ll * wait_scale();
+	long growth;
+
+	while ((growth = slab_kib() - before) > MOST_GROWTH_KIB && now_ms() < end)
+		usleep(50000);
+	printf("# objects of the kernel: %ld KiB more\n", growth);
+	if (growth > MOST_GROWTH_KIB)
+		errx(1, "the kernel's objects have grown by %ld KiB", growth);
+}
+
+/* Answers, which the socket would keep. */
+static void drop_answers(void)
+{
+	struct frame frame;
+
+	while (peer_recv_frame(&frame, 0))
+		;
+}
+
 static void run(__u64 count, __u64 seed)
 {
 	struct prng prng = prng_of_seed(seed);
-	pid_t programs[PROGRAMS] = {};
+	struct child programs[PROGRAMS] = {};
 	__u64 started = 0, ended = 0;
 	char before[256];
 	long slab;
@@ -634,23 +675,22 @@ static void run(__u64 count, __u64 seed)
 	slab = slab_kib();
 	while (shared->commands < count) {
 		i = prng_below(&prng, PROGRAMS);
-		if (programs[i])
-			ended += kill_program(programs[i]);
+		if (programs[i].pid)
+			ended += kill_program(programs, i);
 		programs[i] = start(seed * 1000003 + started++);
 		for (long long end = now_ms() + prng_below(&prng, LIFE_MS / PROGRAMS * 2); now_ms() < end; usleep(2000))
 			send_packet(&prng);
+		drop_answers();
 	}
 	for (i = 0; i < PROGRAMS; i++)
-		if (programs[i])
-			kill_program(programs[i]);
+		if (programs[i].pid)
+			kill_program(programs, i);
 	check_nothing_left(before);
 	check_service();
-	slab = slab_kib() - slab;
+	drop_answers();
 	printf("# %llu commands of %llu programs, %llu of which ended by themselves; %u QPs\n", shared->commands, started,
 	       ended, shared->next_qpn);
-	printf("# objects of the kernel: %ld KiB more\n", slab);
-	if (slab > MOST_GROWTH_KIB)
-		errx(1, "the kernel's objects have grown by %ld KiB", slab);
+	check_growth(slab);
 	if (shared->next_qpn < count / 100)
 		errx(1, "that is too little to show anything");
 }
@@ -662,6 +702,8 @@ int main(int argc, char **argv)
 	if (!count)
 		errx(2, "usage: killed-programs COUNT SEED");
 	setlinebuf(stdout);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		err(1, "prctl");
 	printf("# SEED=%s\n", argv[2]);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	run(count, strtoull(argv[2], NULL, 10));
