@@ -706,7 +706,12 @@ files_for_ci_do_what_they_should() {
 		printf '<%s>' "$@"
 		mkdir -p "$RXE_OUT" && ln -sfn "$RUN" "$RXE_OUT/latest"
 	END
-	ln -sf "$root/qemu-scripts/crash-states" "$work/stub/rxe-mpe/qemu-scripts"
+	# A checker in Python takes minutes for all states.
+	cat >"$work/stub/rxe-mpe/qemu-scripts/crash-states" <<-END
+		#!/bin/sh
+		case \$RUN in */without-flush) set -- --limit 20 "\$@" ;; esac
+		exec "$root/qemu-scripts/crash-states" "\$@"
+	END
 	ln -s "$root/build" "$work/stub/rxe-mpe"
 	mkdir bin
 	printf '#!/bin/sh\necho "apt-get $*"\n' >bin/apt-get
@@ -721,7 +726,7 @@ files_for_ci_do_what_they_should() {
 		ends="<--server><$program target \$RXE_ADDR /dev/dax0.0><--client><$program initiator \$RXE_PEER_ADDR 20>"
 		for RUN in "$work/with-flush" "$work/without-flush"; do
 			as_gitlab
-			[[ $kind == python ]] || as_github
+			[[ $kind/${RUN##*/} == python/with-flush ]] || as_github
 		done
 	done
 	[[ $(sort -u url) == "-fsSL $url/rxe-mpe-${url##*/}.tar.zst" ]] || fail "another release: $(sort -u url)"
