@@ -83,6 +83,9 @@ build_deb() {
 	dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$1" "$2" >/dev/null
 }
 
+# write_sums FOLDER: SHA256SUMS of all that users download from there; `make release` and `make image` come in any order.
+write_sums() { (cd "$1" && shopt -s nullglob && sha256sum -- *.tar.zst *.deb *.oci.tar >SHA256SUMS); }
+
 # The user's own git settings must change neither what applies nor how it is exported.
 plain_git() {
 	export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 LC_ALL=C
