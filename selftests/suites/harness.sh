@@ -202,6 +202,8 @@ judge_tells_what_shows_from_what_does_not() {
 	judge 2 --json /no/such/file && says "error: --json /no/such/file: No such file"
 	judge 2 --kernel /no/such && says "error: /no/such: no such file"
 	judge 2 --kernel /etc && says "error: /etc: neither a kernel tree"
+	touch "$work/k.deb"
+	judge 2 --kernel "$work/k.deb" && says "unpack the package"
 	judge 0 --list
 	[[ $(wc -l <"$work/stdout") == 14 ]] || fail "not all"
 	grep -qx 'a local user: newer: not applicable, It is newer' "$work/stdout" || fail "no answer of the base"
