@@ -191,6 +191,9 @@ judge_tells_what_shows_from_what_does_not() {
 	! grep -q '://\|src=' "$work/page" || fail "the page is not all of it"
 	"$work/lab/qemu-scripts/rxe-vm" judge --table "$work/json" >"$work/table"
 	grep -qx 'crashes,any host,yes' "$work/table" || fail "$(<"$work/table")"
+	jq '(.records[] | select(.subject == "crashes").verdict) = "not shown"' "$work/json" >"$work/luck"
+	"$work/lab/qemu-scripts/rxe-vm" judge --table "$work/json" "$work/luck" >"$work/table"
+	grep -qx 'crashes,any host,yes,not seen' "$work/table" || fail "a bug that does not show may be there: $(<"$work/table")"
 	judge 0 passes before
 	judge 4 unseen module newer slow
 	judge 3 late
