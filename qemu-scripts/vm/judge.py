@@ -23,7 +23,6 @@ from vm.suites import Outcome, Result, Suite
 # Options of suites that say what the kernel is like: it is so if this case of conformance fails.
 TRAITS = {"--legacy-icrc": "requester.flush_icrc", "--flushes-refused": "failing_behind.write_then_bad_lkey.answered"}
 QUICK = ("any host", "a peer")
-NO_MODULE = "no module can be built "  # of kernel-module
 # One case of a pattern that has failed is enough for them.
 ONCE = ("conformance", "hostile")
 LANES = min(2, os.cpu_count() or 1)
@@ -192,11 +191,10 @@ def conclude(record: Record, outcome: Outcome, alone: bool) -> bool:
         return False
     elif missing and not trouble:
         record.conclude(NOT_TRIED, outcome.lost or outcome.said or "the suite printed no result")
-    elif alone and trouble:
+    elif alone and trouble and (missing or record.is_dangerous):
         record.conclude(SHOWN, trouble)
     elif all(result.word == "skip" for result in results):
-        why = results[0].why
-        record.conclude(NOT_TRIED if why.startswith(NO_MODULE) else NOT_APPLICABLE, why)
+        record.conclude(NOT_TRIED, results[0].why)
     else:
         record.conclude(NOT_SHOWN, "its cases pass")
     return True

@@ -107,6 +107,8 @@ def read_outcome(folder: str, status: int) -> Outcome:
         outcome.lost = why if word == "lost" else outcome.lost
     if running and outcome.trouble(False):
         outcome.results.append(Result(running, "not", DOWN))
+    elif outcome.lost and not outcome.trouble(False):
+        outcome.results = [result for result in outcome.results if result.why not in (DOWN, "status 3")]
     return outcome
 
 

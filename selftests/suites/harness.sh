@@ -118,7 +118,8 @@ stub_judge() {
 			"warns|a peer|churn: warns|warns" "passes|any host|conformance --legacy-icrc: passes.*|crashes" \
 			"crashes|any host|conformance --legacy-icrc: crashes|crashes" "module|a peer|module: it|fails" \
 			"unseen|any host||" "fails|retries|conformance --flushes-refused: fails.*|fails" "begins|retries|begins: begins|crashes" \
-			"late|a local user|hangs: late|crashes" "hangs|a local user|hangs: hangs|hangs"; do
+			"late|a local user|hangs: late|crashes" "hangs|a local user|hangs: hangs|hangs" \
+			"other|retries|churn: other|fails"; do
 			IFS='|' read -ra word <<<"$word"
 			echo ",$(record "${word[0]}" "${word[1]}" "${word[2]-}" "${word[3]-}")"
 		done
@@ -148,12 +149,12 @@ stub_judge() {
 	cat >"$work/lab/selftests/suites/churn.sh" <<-'END'
 		#!/bin/sh
 		mkdir "$RXE_OUT/guest" && echo 'splat: WARNING' >"$RXE_OUT/guest/verdict"
-		printf '1..1\nok 1 warns\n'
+		printf "1..1\nok 1 $1\n"
 	END
 	cat >"$work/lab/selftests/suites/hangs.sh" <<-'END'
 		#!/bin/sh
 		mkdir "$RXE_OUT/guest" && echo 'lost: a guest did not end within the deadline of 1 s' >"$RXE_OUT/guest/verdict"
-		echo 1..1; exit 3
+		printf "1..1\n    1..1\n    not ok 1 $1 # took the guest down\nnot ok 1 $1 # status 3\n"; exit 3
 	END
 	printf '#!/bin/sh\nprintf "1..1\\nok 1 it # SKIP no module can be built for $KERNEL: why\\n"\n' >"$work/lab/selftests/suites/module.sh"
 	printf '#!/bin/sh\nprintf "1..1\\n# no such program\\nnot ok 1 begins # status 127\\n"; exit 1\n' >"$work/lab/selftests/suites/begins.sh"
@@ -174,7 +175,7 @@ judge_tells_what_shows_from_what_does_not() {
 	judge 1 --json "$work/json"
 	[[ $(sed -n 's/^\([a-z][a-z ]*\): \([a-z]*\)$/\1 \2/p' "$work/stdout" | paste -sd ,) == \
 		"any host crashes,a peer warns,a local user hangs,a local user behind,an application fails" ]] || fail "not those bugs, in this order"
-	[[ $(tail -n 1 "$work/stdout") == "5 bugs, 2 not shown, 5 not tried, 2 not applicable" ]] || fail "not these counts"
+	[[ $(tail -n 1 "$work/stdout") == "5 bugs, 3 not shown, 6 not tried, 1 not applicable" ]] || fail "not these counts"
 	grep -qx '    seen: crashes takes the guest down' "$work/stdout" || fail "not seen"
 	grep -qx '    fix: kernel/v9.1/crashes.patch' "$work/stdout" || fail "no patch"
 	# A line may end within it, depending on the length of the path.
@@ -183,7 +184,7 @@ judge_tells_what_shows_from_what_does_not() {
 	grep -qx '    seen: behind takes the guest down' "$work/stdout" || fail "not the case that was running"
 	grep -qx 'not tried, no such program: begins' "$work/stdout" || fail "a case that did not begin"
 	grep -q '^not tried, a guest did not end .*: late$' "$work/stdout" || fail "a guest that a busy host made late"
-	grep -qx 'not applicable, there is none: skips' "$work/stdout" || fail "no reason of a skip"
+	grep -qx 'not tried, there is none: skips' "$work/stdout" || fail "no reason of a skip"
 	jq -e '.counts.shown == 5 and (.records[] | select(.subject == "crashes").verdict) == "shown"' "$work/json" >/dev/null || fail "$(<"$work/json")"
 	judge 1 --ktap --html "$work/page" crashes passes
 	[[ $(grep -v '^#' "$work/stdout" | paste -sd ,) == "KTAP version 1,1..2,ok 1 any host: passes,not ok 2 any host: crashes" ]] || fail "not that KTAP"
@@ -197,9 +198,10 @@ judge_tells_what_shows_from_what_does_not() {
 	judge 0 passes before
 	judge 4 unseen module newer slow
 	judge 3 late
+	judge 5 other && says "the kernel is in trouble, and no bug explains it"
 	judge 1 --quick
-	[[ $(tail -n 1 "$work/stdout") == "2 bugs, 1 not shown, 9 not tried, 2 not applicable" ]] || fail "not these counts"
-	grep -qx 'not tried, --quick is for .*: 6 bugs' "$work/stdout" || fail "what --quick leaves out is not counted"
+	[[ $(tail -n 1 "$work/stdout") == "2 bugs, 1 not shown, 11 not tried, 1 not applicable" ]] || fail "not these counts"
+	grep -qx 'not tried, --quick is for .*: 7 bugs' "$work/stdout" || fail "what --quick leaves out is not counted"
 	judge 2 frob && says "error: 'frob': no bug has this subject"
 	judge 2 --html /no/such/file && says "error: --html /no/such/file: No such file"
 	judge 2 --json /no/such/file && says "error: --json /no/such/file: No such file"
@@ -208,7 +210,7 @@ judge_tells_what_shows_from_what_does_not() {
 	touch "$work/k.deb"
 	judge 2 --kernel "$work/k.deb" && says "unpack the package"
 	judge 0 --list
-	[[ $(wc -l <"$work/stdout") == 14 ]] || fail "not all"
+	[[ $(wc -l <"$work/stdout") == 15 ]] || fail "not all"
 	grep -qx 'a local user: newer: not applicable, It is newer' "$work/stdout" || fail "no answer of the base"
 	rm "$work/lab/build/selftests/rxe_conformance"
 	judge 2 && says 'rxe_conformance: run `make selftests`'
