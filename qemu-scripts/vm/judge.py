@@ -95,7 +95,7 @@ class Judge:
             raise SystemExit(5)
         if outcome.results or not outcome.skipped:
             note(f"judge: no case runs on {self.kernel}: {outcome.said} ({outcome.folder})")
-            raise SystemExit(outcome.status or 3)
+            raise SystemExit(3 if outcome.lost else 4)
         for record in self.records:
             if not record.why and (record.words[0] == "conformance" or record.words[0] in ONCE and "/" in record.cases):
                 record.conclude(NOT_TRIED, outcome.skipped)

@@ -212,6 +212,8 @@ judge_tells_what_shows_from_what_does_not() {
 	judge 0 --list
 	[[ $(wc -l <"$work/stdout") == 15 ]] || fail "not all"
 	grep -qx 'a local user: newer: not applicable, It is newer' "$work/stdout" || fail "no answer of the base"
+	printf '#!/bin/sh\necho "# rxe-vm: fail: the kernel lacks it"; exit 1\n' >"$work/lab/selftests/suites/conformance.sh"
+	judge 4 && says "judge: no case runs on $work/lab/image: rxe-vm: fail: the kernel lacks it"
 	rm "$work/lab/build/selftests/rxe_conformance"
 	judge 2 && says 'rxe_conformance: run `make selftests`'
 	rm "$work/lab/scripts/fixes"
