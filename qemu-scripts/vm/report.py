@@ -136,8 +136,8 @@ def print_table(paths: list[str]) -> int:
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerow(["bug", "reach", *(f"{os.path.basename(kernel['release'])}, {kernel['date']}" for kernel in kernels)])
     order = {reach: rank for rank, reach in enumerate(ATTACKERS)}
-    found = {subject: record["reach"] for kernel in kernels for subject, record in kernel["of"].items() if record["verdict"] == SHOWN}
+    tried = {subject: record["reach"] for kernel in kernels for subject, record in kernel["of"].items() if record["verdict"] in (SHOWN, NOT_SHOWN)}
     marks = {SHOWN: "yes", NOT_SHOWN: "not seen", NOT_TRIED: "?", NOT_APPLICABLE: "-"}
-    for subject, reach in sorted(found.items(), key=lambda item: order.get(item[1], len(order))):
+    for subject, reach in sorted(tried.items(), key=lambda item: order.get(item[1], len(order))):
         rows.writerow([subject, reach, *(marks[kernel["of"].get(subject, {"verdict": NOT_TRIED})["verdict"]] for kernel in kernels)])
     return 0

@@ -192,6 +192,7 @@ judge_tells_what_shows_from_what_does_not() {
 	! grep -q '://\|src=' "$work/page" || fail "the page is not all of it"
 	"$work/lab/qemu-scripts/rxe-vm" judge --table "$work/json" >"$work/table"
 	grep -qx 'crashes,any host,yes' "$work/table" || fail "$(<"$work/table")"
+	grep -qx 'passes,any host,not seen' "$work/table" || fail "a bug that shows nowhere has no row: $(<"$work/table")"
 	jq '(.records[] | select(.subject == "crashes").verdict) = "not shown"' "$work/json" >"$work/luck"
 	"$work/lab/qemu-scripts/rxe-vm" judge --table "$work/json" "$work/luck" >"$work/table"
 	grep -qx 'crashes,any host,yes,not seen' "$work/table" || fail "a bug that does not show may be there: $(<"$work/table")"
