@@ -253,8 +253,9 @@ TEST_F(windows, keep_the_rights_of_their_region)
 		/* After that a window can be bound again. */
 		rxe_rebind_mw(&rig->end, &qp, mw, rig->mr, rig->start, REGION_LEN, ACCESS_WINDOW);
 	}
-	ASSERT_EQ(0, ibv_destroy_qp(qp.qp));
+	/* In this order, for a kernel that waits for the window otherwise */
 	ASSERT_EQ(0, ibv_dealloc_mw(mw));
+	ASSERT_EQ(0, ibv_destroy_qp(qp.qp));
 }
 
 /* ---- On-demand regions ---- */
