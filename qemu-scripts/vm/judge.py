@@ -101,7 +101,7 @@ class Judge:
                 record.conclude(NOT_TRIED, outcome.skipped)
 
     def calls(self, with_traits: bool) -> list[Call]:
-        """Those that depend on the traits, or the others.  Those that take longest first"""
+        """Those that depend on the traits, or the others"""
         calls: dict[object, Call] = {}
         for record in self.records:
             words = record.words
@@ -114,8 +114,7 @@ class Judge:
                 case = record.patterns[0].rpartition("/")[0]
                 key = (*words, case, record.is_dangerous)
                 calls.setdefault(key, Call(words, [])).records.append(record)
-        # Floods and races go on for a while.
-        return sorted(calls.values(), key=lambda call: (call.words[0] == "conformance", -len(call.records)))
+        return list(calls.values())
 
     def run_calls(self, calls: list[Call]) -> None:
         """All of them, and what has to be run again"""
@@ -132,12 +131,11 @@ class Judge:
                 for call, suite in list(running):
                     if outcome := suite.outcome():
                         running.remove((call, suite))
-                        more = self.conclude(call, outcome)
+                        calls = self.conclude(call, outcome) + calls
                         if call.is_probe:
                             self.learn(outcome)
-                            more += self.calls(True)
-                        self.total += len(more)
-                        calls = more + calls
+                            calls = in_order(calls + self.calls(True))
+                        self.total = self.begun + len(calls)
         finally:
             for _, suite in running:
                 suite.stop()
@@ -164,7 +162,12 @@ class Judge:
 
     def run_all(self) -> None:
         if any(not record.why for record in self.records):
-            self.run_calls([self.probe(), *self.calls(False)])
+            self.run_calls([self.probe(), *in_order(self.calls(False))])
+
+
+def in_order(calls: list[Call]) -> list[Call]:
+    """Floods and races go on for a while."""
+    return sorted(calls, key=lambda call: (call.words[0] == "conformance", -len(call.records)))
 
 
 def in_words(failed: Result) -> str:
