@@ -141,6 +141,25 @@ deps_set_of_deps-check := checks
 deps_set_of_deps-lab   := lab
 deps_set_of_deps-ulps  := soak
 
+# What the goals lack is named at once, before anything is fetched or built.
+to_build := sources $(tested_kernel) $(if $(OWN_RDMA_CORE),rdma-core,host-library) selftests
+needs_of_kernel        := sources kernel
+needs_of_kunit         := sources kernel lab
+needs_of_selftests     := $(filter-out kernel,$(to_build))
+$(foreach goal,demo smoke bench interop mutants regressions reproducers,$(eval needs_of_$(goal) := $(to_build) lab))
+needs_of_test          := $(to_build) iproute2 perftest lab
+needs_of_soak          := $(needs_of_test)
+needs_of_release       := $(to_build) release
+needs_of_install       := $(needs_of_release)
+needs_of_image         := $(needs_of_release) image
+needs_of_check         := sources check
+needs_of_check-fast    := $(needs_of_check)
+needs_of_check-full    := $(needs_of_check) check-full
+needs_of_check-samples := $(needs_of_check-full)
+.PHONY: needs
+needs:
+	@scripts/deps check $(sort $(foreach goal,$(MAKECMDGOALS),$(needs_of_$(goal))))
+
 .PHONY: fetch fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark fetch-libfabric
 fetch: fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest ## fetch the sources into the cache, and verify their checksums
 fetch-linux fetch-rdma-core fetch-iproute2 fetch-perftest fetch-wireshark fetch-libfabric:
@@ -174,7 +193,7 @@ $(eval $(call program,libfabric,LIBFABRIC,$(LF_TREE),$(LF_SERIES)))
 LOCKED := @scripts/locked
 
 .PHONY: kernel
-kernel: $(KERNEL_TREE)/.git ##3 build/BASE: the tree with the series, bzImage, vmlinux, .config
+kernel: needs $(KERNEL_TREE)/.git ##3 build/BASE: the tree with the series, bzImage, vmlinux, .config
 	$(LOCKED) build/$(BASE) scripts/series apply $(KERNEL_TREE) $(KERNEL_SERIES) '$(LINUX_SRC)'
 	$(LOCKED) build/$(BASE) scripts/build-kernel $(KERNEL_TREE) $(KERNEL_OUT) $(KERNEL_CONFIG)
 
@@ -215,9 +234,7 @@ libfabric: $(LF_TREE)/.git rdma-core ## build/libfabric: libfabric and its tests
 	$(LOCKED) $(LF_OUT) scripts/build-libfabric $(LF_TREE) $(LF_OUT) $(RDMA_OUT)
 
 .PHONY: selftests
-selftests: $(KERNEL_TREE)/.git rdma-core ##3 build/selftests: the test programs; build/crash: crash-states
-	@scripts/deps check selftests
-	@$(if $(OWN_RDMA_CORE),,scripts/deps check host-library)
+selftests: needs $(KERNEL_TREE)/.git rdma-core ##3 build/selftests: the test programs; build/crash: crash-states
 	+$(make_crash_states) KSELFTEST=$(CURDIR)/$(KERNEL_TREE)/tools/testing/selftests
 	+$(make_selftests) $(if $(OWN_RDMA_CORE),,examples)
 make_crash_states = $(LOCKED) build/crash $(MAKE) --no-print-directory -C crash-states OUTPUT=$(CURDIR)/build/crash \
@@ -234,13 +251,10 @@ try: ##1 show in seconds which FLUSH a recorded program has forgotten; needs gcc
 	@scripts/try build/crash/crash-states build/try
 
 .PHONY: demo test smoke
-demo: demo-deps ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
+demo: needs ##1 show a durable remote append, a power cut, and what is left (TARGETS=3: copies at three targets)
 	@$(MAKE) --no-print-directory -j2 kernel demo-programs
 	@selftests/examples/$(demo_$(or $(TARGETS),1))
-# What is missing is known before the build.
-.PHONY: demo-deps demo-programs
-demo-deps:
-	@scripts/deps check sources kernel $(if $(OWN_RDMA_CORE),rdma-core,host-library) selftests lab
+.PHONY: demo-programs
 # Of rdma-core and the programs no more than the demo runs: they are ready before the kernel is.
 demo-programs: $(if $(OWN_RDMA_CORE),$(RDMA_TREE)/.git)
 ifneq ($(OWN_RDMA_CORE),)
@@ -251,9 +265,9 @@ endif
 	+$(make_selftests) examples
 demo_1 := demo.sh
 demo_3 := replicas/demo.sh
-test: $(tested_kernel) rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ##3 run all tests (SUITES='A B': these; KERNEL=TREE: on yours)
+test: needs $(tested_kernel) rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ##3 run all tests (SUITES='A B': these; KERNEL=TREE: on yours)
 	@selftests/run-tests $(SUITES)
-smoke: $(tested_kernel) rdma-core selftests ## run a fast subset of the tests
+smoke: needs $(tested_kernel) rdma-core selftests ## run a fast subset of the tests
 	@selftests/run-tests --smoke
 
 .PHONY: test-others
@@ -269,7 +283,7 @@ nightly: ## run everything, with one verdict; takes hours (STEPS='A B': these)
 	@scripts/nightly $(STEPS)
 
 .PHONY: soak
-soak: kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ## run all tests, with their long sets
+soak: needs kernel rdma-core stock-rdma-core iproute2 stock-iproute2 perftest selftests ## run all tests, with their long sets
 	@LONG=1 selftests/run-tests
 
 # The same kernel without the series.
@@ -296,9 +310,7 @@ check: ##4 check every series, patch by patch: messages, style, kernel-doc, buil
 check-full: ## the same, and more: other architectures, sparse, Coccinelle, KUnit, litmus tests, rdma-core's own checks
 check-samples: ## check that these rules pass good samples and catch bad ones
 check-fast: ##4 check, but build nothing: a minute or two for each series
-check check-fast check-full check-samples: check-trees
-	@scripts/deps check check
-	@$(if $(filter check-full check-samples,$@),scripts/deps check check-full)
+check check-fast check-full check-samples: needs check-trees
 	@KERNEL_TREE=$(KERNEL_TREE) scripts/check/run $(patsubst check-%,--%,$(filter check-%,$@)) $(CHECKED)
 
 # LINUX_SRC, RDMA_CORE_SRC and so on are the source of one base only.  The archive moves on: a series whose source cannot
@@ -409,8 +421,7 @@ image: for-users ## build/release: an OCI image whose entry point is rxe-vm (for
 	@scripts/image $(KERNELS)
 
 # LINUX_SRC is the source of BASE only.  rdma-core runs from any folder: guest/session makes a link to it.
-for-users: $(RDMA_TREE)/.git
-	@scripts/deps check selftests
+for-users: needs $(RDMA_TREE)/.git
 	@$(foreach base,$(KERNELS),$(MAKE) --no-print-directory kernel BASE=$(base) \
 		$(if $(filter-out $(BASE),$(base)),LINUX_SRC=) &&) :
 	$(LOCKED) $(RDMA_OUT) scripts/series apply $(RDMA_TREE) $(RDMA_SERIES) '$(RDMA_CORE_SRC)'

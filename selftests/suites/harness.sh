@@ -651,6 +651,30 @@ right_arguments_of_make_are_taken() {
 	END
 }
 
+# On a machine without these programs, and before anything is fetched
+make_names_all_that_is_missing() {
+	local goals wanted said
+	mkdir "$work/bin" "$work/clone"
+	ln -s /usr/bin/* "$work/bin"
+	rm -f "$work"/bin/{flex,cmake,busybox,shellcheck,rst2man}
+	ln -s "$root"/{Makefile,kernel,qemu-scripts,rdma-core-provider,scripts,selftests,userspace} "$work/clone"
+	while IFS=: read -r goals wanted; do
+		# shellcheck disable=SC2086 # words
+		said=$(PATH=$work/bin plain_make -C "$work/clone" $goals 2>&1) && fail "make $goals: it passes"
+		# shellcheck disable=SC2027 # a pattern
+		[[ $said == "rxe-mpe: error: "*": there is no "$wanted", or install the packages on Debian: "*$'\nmake: '* ]] || fail "make $goals: $said"
+		[[ ! -e $work/clone/build ]] || fail "make $goals has begun"
+	done <<-'END'
+		kernel selftests:flex cmake; run `make deps`
+		demo:flex busybox cmake; run `make deps`
+		test:flex busybox cmake; run `make deps`
+		release:flex cmake rst2man; run `make deps`
+		check-fast:shellcheck*; run `make deps-check`
+		check-fast kernel:shellcheck* flex; run `make deps-check deps`
+		demo RDMA_CORE=host:*flex busybox; run `make deps RDMA_CORE=host`
+	END
+}
+
 make_refuses_a_path_with_a_space() {
 	local said
 	mkdir "$work/a b"
@@ -850,6 +874,7 @@ cases=(
 	clean_keeps_trees
 	make_refuses_wrong_arguments
 	right_arguments_of_make_are_taken
+	make_names_all_that_is_missing
 	make_refuses_a_path_with_a_space
 	make_alone_shows_a_few_targets
 	rxe_vm_new_makes_what_builds_and_judges
