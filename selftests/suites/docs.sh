@@ -142,6 +142,8 @@ make_try_tells_the_right_log_from_the_wrong_one() {
 	grep -q "Why: .*WRITE" "$work/said" || fail "it does not say why: $(<"$work/said")"
 	grep -q "Posted by: forgetful-log\.c:[1-9][0-9]* append()" "$work/said" || fail "it names no line: $(<"$work/said")"
 	grep -q "OK: the log survives in all [1-9][0-9][0-9]" "$work/said" || fail "the right log: $(<"$work/said")"
+	# write() waited for each: a note would follow the number.
+	[[ $(grep -lx "20 lines that initiators printed" "$root"/build/try/*.txt | wc -l) == 2 ]] || fail "recorded without FUSE"
 }
 
 picture_of_the_readme_is_what_make_try_finds() {
