@@ -114,11 +114,15 @@ debian_13_runs_the_packages() { runs_the_packages trixie; }
 
 # From the sources, as the README says, in a fresh root that has security updates, as Debian's installer leaves it.
 builds_it() {
+	local packages
 	fresh_root "$1"
 	echo "deb $("$root/scripts/mirror" Debian-Security) $1-security main" >>"$here_root/etc/apt/sources.list"
 	git clone -q "$root" "$here_root/root/rxe-mpe"
-	timed "$install_lab"' make git
+	packages=$(sed -n 's/^See it (on Debian: `sudo apt-get install \(.*\)`):$/\1/p' "$root/README.md")
+	timed "$install_lab $packages
 		cd /root/rxe-mpe
+		make try"
+	timed 'cd /root/rxe-mpe
 		make deps
 		make demo
 		make smoke'
