@@ -92,6 +92,8 @@ documents_build_without_a_kernel_tree() {
 		"$root/Documentation" "$work/site"
 }
 
+manual_pages_are_made_without_a_warning() { "$root/scripts/man-pages"; }
+
 code_is_that_of_the_examples() {
 	local at source code n=0
 	while read -r at source; do
@@ -178,6 +180,7 @@ each_program_says_its_help_where_nothing_is_built() {
 cases=(
 	documents_build_without_a_warning
 	documents_build_without_a_kernel_tree
+	manual_pages_are_made_without_a_warning
 	code_is_that_of_the_examples
 	files_for_ci_are_those_of_a_new_folder
 	pages_for_the_kernel_lead_to_no_others
