@@ -42,6 +42,7 @@ append() {
 		cat "$work/$1.log" >&2
 		die "$1 did not lose its target"
 	fi
+	(($(promised "$1") >= records)) || { cat "$work/$1.log" >&2; die "$1 ended before $records records were durable"; }
 	row "$(promised "$1")" "records are durable, says the initiator, when the target's power is cut"
 }
 
