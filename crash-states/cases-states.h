@@ -179,6 +179,18 @@ TEST_F(run, hints_say_nothing_of_a_counter_of_two_qps)
 	EXPECT_STREQ("", hints_text());
 }
 
+/* What an Atomic has found was there before it: a lock that the other QP has just released by an ATOMIC WRITE. */
+TEST_F(run, hints_say_nothing_of_an_atomic_on_a_word_of_another_qp)
+{
+	write_word(1, 0, 1);
+	use_second_qp();
+	fetch_add(100);
+	use_first_qp();
+	write_word(2, 0, 2);
+	load("spec");
+	EXPECT_STREQ("", hints_text());
+}
+
 TEST_F(run, hints_show_some_of_each_kind)
 {
 	for (unsigned int i = 1; i <= 5; i++)

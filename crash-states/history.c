@@ -1540,7 +1540,7 @@ bool history_race(const struct history *history, const struct update *first, con
 
 	if (is_cpu(a) || (is_cpu(b) && is_visible(history, first, b->packet->moment)))
 		return false;
-	return a->flow != b->flow && !(is_atomic(a) && is_atomic(b)) && !is_settled(first, b);
+	return a->flow != b->flow && !is_atomic(a) && !is_atomic(b) && !is_settled(first, b);
 }
 
 const struct memory *history_target(const struct history *history, uint64_t offset)

@@ -241,8 +241,9 @@ bool completes(const struct request *request);
 
 /*
  * Are two stores to a word of two QPs, and had no answer said that the first is there before the second came?  Then nothing
- * orders them.  Atomics of all QPs are executed one after the other, so a lock or a counter may be shared.  A store by the
- * CPU is ordered after those that were visible to it, and before packets that came later.
+ * orders them, and the first may have been executed after the second.  An Atomic of either says that it was not: its result
+ * is known for the order in which they came, so a lock or a counter may be shared.  A store by the CPU is ordered after
+ * those that were visible to it, and before packets that came later.
  */
 bool history_race(const struct history *history, const struct update *first, const struct update *second);
 

@@ -190,16 +190,6 @@ void model_init(struct model *model, const struct history *history, uint64_t see
  * left although a later one, of another QP, is durable.
  */
 
-/*
- * May the first one have been executed after the second, which came later?  An Atomic of either says that it was not:
- * its result is known for the order in which they came.
- */
-static bool may_overtake(const struct history *history, const struct update *first, const struct update *second)
-{
-	return !is_atomic(&history->requests.v[first->request]) && !is_atomic(&history->requests.v[second->request]) &&
-	       history_race(history, first, second);
-}
-
 /* Is it durable with so many flushes executed? */
 static bool is_durable(const struct model *model, const struct update *update, const uint32_t *executed)
 {
@@ -222,7 +212,7 @@ static bool is_superseded(const struct model *model, uint32_t s, int32_t positio
 	for (int32_t p = position + 1; p <= durable; p++) {
 		const struct update *second = stretch_update(history, s, p);
 
-		if (is_durable(model, second, executed) && !may_overtake(history, first, second))
+		if (is_durable(model, second, executed) && !history_race(history, first, second))
 			return true;
 	}
 	return false;
@@ -676,7 +666,7 @@ static int32_t find_missing(const struct model *model, uint32_t s, int32_t posit
 		if (missing->request > there->request)
 			break;
 		if (order_forces(history, missing, there, durable) &&
-		    (position == START || !may_overtake(history, stretch_update(history, s, position), missing)))
+		    (position == START || !history_race(history, stretch_update(history, s, position), missing)))
 			return p;
 	}
 	return START;
