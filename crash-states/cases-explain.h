@@ -50,6 +50,21 @@ TEST_F(run, a_qp_that_stores_after_an_answered_flush_of_another_is_second)
 	EXPECT_STATES(6, 1, "2");
 }
 
+/* As a program does that connects anew, and sends what may not have come. */
+TEST_F(run, a_qp_that_stores_the_same_as_another_makes_it_durable)
+{
+	write_word(1, 0, 1);
+	second_qp_stores(1);
+	use_first_qp();
+	write_word(2, 0, 2);
+	load("spec");
+	EXPECT_STATES(3, 1, "0 1");
+	EXPECT_STATES(4, 1, "1");
+	EXPECT_STATES(5, 1, "1 2");
+	model_cut(&model, 4);
+	EXPECT_EQ(0, model.open.n);
+}
+
 /* The other QP may have stored before, between and after them, but the QP's own order holds. */
 TEST_F(run, a_qp_keeps_its_own_order_for_a_word)
 {

@@ -21,6 +21,11 @@ const uint8_t *stretch_bytes(const struct history *history, uint32_t s, int32_t 
 	return stretch->words == 1 ? (const uint8_t *)&update->value : update->bytes;
 }
 
+static bool holds_the_same(const struct history *history, uint32_t s, int32_t a, int32_t b)
+{
+	return !memcmp(stretch_bytes(history, s, a), stretch_bytes(history, s, b), history->stretches.v[s].length);
+}
+
 static uint64_t value_in(const struct history *history, uint32_t s, uint32_t word, int32_t position)
 {
 	size_t at = (size_t)(word - history->stretches.v[s].word) * WORD;
@@ -199,7 +204,7 @@ static bool is_durable(const struct model *model, const struct update *update, c
 	       (other != NEVER && written_back(model->history, update) <= executed[other]);
 }
 
-/* Does an update up to @durable follow that is durable with so many flushes executed, and that it cannot overtake? */
+/* Does an update up to @durable follow that is durable with so many flushes executed, and that it cannot overtake, or not change? */
 static bool is_superseded(const struct model *model, uint32_t s, int32_t position, int32_t durable,
 			  const uint32_t *executed)
 {
@@ -212,7 +217,8 @@ static bool is_superseded(const struct model *model, uint32_t s, int32_t positio
 	for (int32_t p = position + 1; p <= durable; p++) {
 		const struct update *second = stretch_update(history, s, p);
 
-		if (is_durable(model, second, executed) && !history_race(history, first, second))
+		if (is_durable(model, second, executed) &&
+		    (!history_race(history, first, second) || holds_the_same(history, s, position, p)))
 			return true;
 	}
 	return false;
