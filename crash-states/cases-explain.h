@@ -262,7 +262,7 @@ TEST_F(run, a_durable_tail_without_its_record_is_the_mistake)
 	flush(4, 0, 1);
 	load("spec");
 	EXPECT_EXPLANATION("0", WANTS(0, 1),
-			   "Why: WRITE psn 1 (0x0 to 0x8) is lost.  No FLUSH stands between the two, and ATOMIC WRITE psn 2 (0x8 to 0x10) is there; FLUSH psn 4 (0x0 to 0x8), which covers it, was sent later.");
+			   "Why: WRITE psn 1 (0x0 to 0x8) is lost.  No persistent FLUSH that covers it stands between the two, and ATOMIC WRITE psn 2 (0x8 to 0x10) is there; FLUSH psn 4 (0x0 to 0x8), which covers it, was sent later.");
 }
 
 /* One FLUSH covers both. */

@@ -452,7 +452,7 @@ static const struct {
 	{ CULPRIT_NO_FLUSH, "no-flush", has_signal_of_other_qp,
 	  "The signal is of another QP, which does not wait for it, and no {placing} FLUSH of its own QP that covers it had been answered.  Send the signal on that QP, or wait for a {placing} FLUSH." },
 	{ CULPRIT_NO_FLUSH, "no-flush", is_covered,
-	  "No FLUSH stands between the two{and seen}; {flush}, which covers it, was sent later.  What relies on other data must come after a {placing} FLUSH of that." },
+	  "No {placing} FLUSH that covers it stands between the two{and seen}; {flush}, which covers it, was sent later.  What relies on other data must come after a {placing} FLUSH of that." },
 	{ CULPRIT_NO_FLUSH, "no-flush", NULL,
 	  "No {placing} FLUSH of its QP that covers it follows{and seen}.  What relies on other data must come after a {placing} FLUSH of that." },
 	{ CULPRIT_CHECKER, "checker", NULL,

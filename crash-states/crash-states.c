@@ -1070,9 +1070,9 @@ static void note_if_slow(const struct check *check)
 
 	if (all <= limit)
 		return;
-	text = xasprintf("a state takes %.2f s, so the %zu states that are %s, at most, take up to %.0f min%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker",
-			 each, all_states(check), check->options->seconds ? "always checked" : "asked for", all / 60 + 0.5,
-			 check->options->seconds ? ", and may not be done in time" : "");
+	text = xasprintf("a state takes %.0f ms, so the %zu states that are %s, at most, take up to %.0f %s%s: --seconds S sets the time, --limit N ends it before, --serve makes a checker quicker",
+			 each * 1000, all_states(check), check->options->seconds ? "always checked" : "asked for",
+			 all < 120 ? all : all / 60, all < 120 ? "s" : "min", check->options->seconds ? ", and may not be done in time" : "");
 	note("%s", text);
 	if (is_watched())	/* what is printed is held until the end */
 		fprintf(stderr, "\r%s\033[K\n", text);

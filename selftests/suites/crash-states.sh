@@ -174,7 +174,7 @@ state_is_drawn() {
 }
 
 no_flush_before_the_tail_is_found() {
-	finds no-flush tail "WRITE psn * has lost * words*No FLUSH stands between the two, and ATOMIC WRITE psn"
+	finds no-flush tail "WRITE psn * has lost * words*No persistent FLUSH that covers it stands between the two, and ATOMIC WRITE psn"
 }
 # One of 60 records, by as many states as are the default.
 one_missing_flush_is_found() {
@@ -353,7 +353,7 @@ the_verdict_is_by_time() {
 	says "coverage: complete: every prefix"
 	says "not tried: "
 	crash_states 4 --seconds 2 --json "$work/json" "$work/ring" -- sh -c 'sleep 0.3'
-	says "note: a state takes "
+	[[ $said =~ 'note: a state takes '[0-9]{2,}' ms, so the '[0-9]+' states that are always checked, at most, take up to '[0-9]+' '(s|min)', ' ]] || fail "$said"
 	says "coverage: NOT COMPLETE"
 	says "not tried: some of these, because the time was over (--seconds)"
 	[[ $(member coverage out_of_time) == True ]] || fail "$(<"$work/json")"
@@ -738,7 +738,7 @@ nor_any_other_mistake() {
 	ring_culprit no-flush-once 5000 "has lost * words*FLUSH*ATOMIC WRITE psn * is there"
 	ring_culprit short-once 5000 "FLUSH psn * does not hold all that was stored"
 	ring_culprit fetch-add-tail 5000 "a FETCH ADD may pass a FLUSH"
-	ring_culprit early-tail 5000 "No FLUSH stands between the two, and ATOMIC WRITE psn * is there; FLUSH psn *, which covers it, was sent later"
+	ring_culprit early-tail 5000 "No persistent FLUSH that covers it stands between the two, and ATOMIC WRITE psn * is there; FLUSH psn *, which covers it, was sent later"
 	ring_culprit flush-first 5000 "FLUSH psn * names it, but was sent before it"
 	ring_culprit global 5000 "asks for global visibility only"
 }
