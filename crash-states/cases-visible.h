@@ -396,6 +396,16 @@ TEST_F(run, signals_speak_for_their_own_qps)
 		send_nothing(2 * i + 2);
 	}
 	EXPECT_SAID(NEVER, "none");
+	EXPECT_EQ(true, signals_of_several_qps(&model));
+	begin(net.folder);
+	write_word(1, 0, 1);
+	send_nothing(2);
+	use_second_qp();
+	write_word(100, 1, 1);
+	use_first_qp();
+	send_nothing(3);
+	EXPECT_SAID(NEVER, "The signal is of another QP");
+	EXPECT_EQ(false, signals_of_several_qps(&model));
 }
 
 /* The frames of the broken signals of words 1 and 3, as they are named. */

@@ -1649,6 +1649,8 @@ static int judge_promises(struct run *run, const struct options *o)
 	       o->promise ? "lines match --promise" : "signals", broken.n, o->visible ? "visible" : "durable");
 	output_section(NULL);
 	json_promises(promises, broken.n);
+	if (!o->promise && signals_of_several_qps(&run->model))
+		note("%s", "several QPs of an initiator have signals, and each was taken to speak for its own QP alone: if it speaks for the others, too, only a checker or --promise tells");
 	for (size_t i = 0; i < broken.n && shown < EXPLAINED; i++)
 		if (add_kind(kinds, shown, kind_of_cause(&broken.v[i].cause))) {
 			shown++;

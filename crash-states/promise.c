@@ -257,6 +257,21 @@ static void find_flows_of_signal(const struct model *model, struct speaker *spea
 	speaker->flows[signal->flow] = true;
 }
 
+bool signals_of_several_qps(const struct model *model)
+{
+	const struct request *requests = model->history->requests.v;
+
+	for (size_t i = 0; i < model->signals.n; i++) {
+		const struct request *signal = &requests[model->signals.v[i]], *first = &requests[model->signals.v[0]];
+
+		for (size_t j = 0; memcmp(first->packet->mac, signal->packet->mac, sizeof(signal->packet->mac));)
+			first = &requests[model->signals.v[++j]];
+		if (first->flow != signal->flow)
+			return true;
+	}
+	return false;
+}
+
 void signals_check(struct model *model, broken_promises *broken)
 {
 	struct speaker speaker = { NULL, xcalloc(model->history->flows.n, sizeof(bool)) };

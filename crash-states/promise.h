@@ -26,6 +26,9 @@ typedef LIST(struct broken_promise) broken_promises;
  */
 void signals_check(struct model *model, broken_promises *broken);
 
+/* Have several QPs of an initiator signals?  Then no signal says anything of what the other QPs have stored. */
+bool signals_of_several_qps(const struct model *model);
+
 /* Of the lines that match the extended regular expression @pattern.  Ends the program if there are none, or it is none. */
 void promises_check(struct model *model, const char *pattern, broken_promises *broken);
 
