@@ -1568,6 +1568,17 @@ static int lint(const struct run *run)
 	return lints.n ? 1 : 0;
 }
 
+/* An oracle takes for right what stood there with nothing lost. */
+static void note_between(const struct run *run, struct oracle *oracle, struct checker *checker)
+{
+	unsigned int moment;
+	const char *said = oracle_between(oracle, checker, &moment);
+
+	if (said)
+		note("after frame %s, with nothing lost, recovery prints what it prints at neither promise around that, \"%.*s\": if this is wrong, the program's stores are no transaction, and no FLUSH makes them one",
+		     moment_text(&run->capture, moment), (int)(strcspn(said, "\n") < 60 ? strcspn(said, "\n") : 60), said);
+}
+
 /* Runs the checker on the states of @run; returns the exit status. */
 static int judge(struct run *run, const struct options *o, const word_list *unexplained, struct coverage *coverage)
 {
@@ -1585,6 +1596,8 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 	check_states(run, o, checker, oracle, &results, coverage);
 	json_states(results.checked, results.failed, results.crashed, results.slow, o->seed, coverage);
 	explain_failures(run, o, checker, oracle, &results, unexplained);
+	if (oracle && !results.failed)
+		note_between(run, oracle, checker);
 	checker_free(checker);
 	if (!o->recovery)
 		return status_of(&results, coverage);

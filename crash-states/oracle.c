@@ -10,10 +10,10 @@ struct reference {
 	uint64_t said;
 };
 
-/* From this line on, the memory is not older than when so many requests had come. */
+/* From this line on, the memory is not older than when so many requests had come.  When it came, @came had. */
 struct bound {
 	unsigned int moment;
-	uint32_t requests;
+	uint32_t requests, came;
 };
 
 struct oracle {
@@ -102,7 +102,7 @@ static void find_bounds(struct oracle *oracle, const struct model *model, const 
 			if (requests > newest)
 				newest = requests;
 		}
-		*list_add(&oracle->bounds) = (struct bound){ line->moment, newest };
+		*list_add(&oracle->bounds) = (struct bound){ line->moment, newest, requests_at(history, line->moment) };
 	}
 }
 
@@ -157,6 +157,28 @@ void oracle_prepare(struct oracle *oracle, struct checker *checker, unsigned int
 		reference->said = look(oracle, checker, requests ? oracle->history->requests.v[requests - 1].packet->moment : 0);
 		reference->known = true;
 	}
+}
+
+const char *oracle_between(struct oracle *oracle, struct checker *checker, unsigned int *moment)
+{
+	const struct history *history = oracle->history;
+	const struct reference *last = &oracle->references[0];
+	size_t line = 0;
+
+	for (uint32_t n = 1; n <= history->requests.n; n++) {
+		const struct reference *now = reference_of(oracle, n), *next;
+
+		while (line < oracle->bounds.n && oracle->bounds.v[line].came < n)
+			last = reference_of(oracle, oracle->bounds.v[line++].came);
+		if (line == oracle->bounds.n)
+			break;
+		next = reference_of(oracle, oracle->bounds.v[line].came);
+		if (!last->known || !now->known || !next->known || now->said == last->said || now->said == next->said)
+			continue;
+		*moment = history->requests.v[n - 1].packet->moment;
+		return oracle_expected(oracle, checker, *moment);
+	}
+	return NULL;
 }
 
 void oracle_try(struct oracle *oracle, struct checker *checker)

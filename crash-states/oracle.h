@@ -27,6 +27,12 @@ void oracle_prepare(struct oracle *oracle, struct checker *checker, unsigned int
 /* What it prints of all that had come at @moment, with nothing lost: the newest that is right.  It stays until the next call. */
 const char *oracle_expected(struct oracle *oracle, struct checker *checker, unsigned int moment);
 
+/*
+ * The first that it prints with nothing lost, of what was looked at, and at neither of the promises around that: then no state
+ * that recovery may find is wrong, but the program's stores are no transaction.  NULL if there is none.
+ */
+const char *oracle_between(struct oracle *oracle, struct checker *checker, unsigned int *moment);
+
 /* Ends the program if it prints the same of the start and the end, something else each time, or fails on the end. */
 void oracle_try(struct oracle *oracle, struct checker *checker);
 
