@@ -11,13 +11,15 @@
  * state.
  *
  * The memory of a packet may be of a page pool, whose lock enables bottom halves when the packet is freed.  virtio_net
- * of Linux 7.3 does so, that of 6.12 does not.
+ * of Linux 7.3 does so, that of 6.12 does not.  A CPU that hangs there tells nobody: the target, on another one, panics.
  */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +34,7 @@
 #define UNDER_WAY	1		/* so many have been executed: most of the first are queued */
 #define ACK_TIMEOUT	17		/* 537 ms, as in struct ibv_qp_attr, and */
 #define RETRIES		6		/* a flood ends four seconds after the error */
+#define SOON		15		/* seconds */
 
 /* What the initiator writes to, in network order as anything private to a connection */
 struct region {
@@ -54,6 +57,38 @@ static struct rdma_addrinfo *address;	/* of the target, for the initiator */
 static int rounds;
 static void (*one_round)(void);	/* of a flood, at this end */
 
+static void tell(const char *path, const char *words)
+{
+	int fd = open(path, O_WRONLY);
+
+	if (fd < 0 || write(fd, words, strlen(words)) < 0)
+		warn("%s", path);
+}
+
+/* Only the console of the kernel gets out, if CPU 0 hangs. */
+static void panic(void)
+{
+	tell("/dev/kmsg", "flooded-qp: a QP in the error state flushes no receive: does the CPU of its task hang?\n");
+	tell("/proc/sysrq-trigger", "l");	/* what the CPUs do */
+	tell("/proc/sysrq-trigger", "c");
+}
+
+static void wait_for_the_flush(struct rdma_cm_id *id)
+{
+	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
+	const time_t end = time(NULL) + SOON * (scale ? atoi(scale) : 1);
+	struct ibv_wc wc;
+	int found;
+
+	while (!(found = ibv_poll_cq(id->recv_cq, 1, &wc))) {
+		if (time(NULL) > end)
+			panic();
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	if (found < 0 || wc.status != IBV_WC_WR_FLUSH_ERR)
+		errx(1, "a receive ends with: %s", found < 0 ? "no completion" : ibv_wc_status_str(wc.status));
+}
+
 static void accept_and_stop(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -65,7 +100,6 @@ static void accept_and_stop(void)
 	volatile char *memory = calloc(1, BLOCK);
 	struct rdma_cm_id *id;
 	struct ibv_mr *mr;
-	struct ibv_wc wc;
 
 	/* The listener belongs to one thread at a time. */
 	pthread_mutex_lock(&listening);
@@ -83,10 +117,7 @@ static void accept_and_stop(void)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	if (ibv_modify_qp(id->qp, &attr, IBV_QP_STATE))
 		err(2, "ibv_modify_qp");
-	if (rdma_get_recv_comp(id, &wc) != 1)
-		err(2, "rdma_get_recv_comp");
-	if (wc.status != IBV_WC_WR_FLUSH_ERR)
-		errx(1, "a receive ends with: %s", ibv_wc_status_str(wc.status));
+	wait_for_the_flush(id);
 	rdma_destroy_ep(id);
 	rdma_dereg_mr(mr);
 	free((void *)memory);
@@ -147,6 +178,7 @@ int main(int argc, char **argv)
 	struct rdma_addrinfo hints = { .ai_flags = is_target ? RAI_PASSIVE : 0, .ai_port_space = RDMA_PS_TCP };
 	struct ibv_qp_init_attr attr = queues();
 	pthread_t threads[FLOODS];
+	cpu_set_t cpu;
 	int i;
 
 	rounds = argc == 4 ? atoi(argv[3]) : 0;
@@ -156,6 +188,11 @@ int main(int argc, char **argv)
 		err(2, "%s", argv[2]);
 	if (is_target && (rdma_create_ep(&listener, address, NULL, &attr) || rdma_listen(listener, FLOODS)))
 		err(2, "cannot listen on %s", argv[2]);
+	/* Its timers are those of its CPU. */
+	CPU_ZERO(&cpu);
+	CPU_SET(1, &cpu);
+	if (is_target && sched_setaffinity(0, sizeof(cpu), &cpu))
+		err(2, "no CPU 1");
 	one_round = is_target ? accept_and_stop : flood_until_stopped;
 	for (i = 0; i < FLOODS; i++) {
 		errno = pthread_create(&threads[i], NULL, run_flood, NULL);
