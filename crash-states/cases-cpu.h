@@ -359,7 +359,7 @@ TEST_F(run, a_daemon_that_forgets_the_fence_is_found)
 	/* Before the fence of the tail. */
 	EXPECT_STATES(capture_last_moment(&capture) - 2, 9, "000000000 000000001 100000000 100000001");
 	EXPECT_EXPLANATION_AT(capture_last_moment(&capture) - 2, "0", WANTS(0, 1) " || " WANTS(64, 0),
-			   "Why: STORE by the CPU (0x0 to 0x8) is lost.  CLWB by the CPU (0x0 to 0x40) writes it back, at frame 1+2, but no fence of that thread had been executed, and STORE by the CPU (0x40 to 0x48) is there, so it may not have reached the memory.  SFENCE waits for that.  SFENCE by the CPU, which makes it durable, came only later, at frame 1.");
+			   "Why: STORE by the CPU (0x0 to 0x8) is lost.  CLWB by the CPU (0x0 to 0x40) writes it back, at frame 1+2, but no fence of that thread had been executed, and STORE by the CPU (0x40 to 0x48) is there, so it may not have reached the memory.  SFENCE waits for that.  SFENCE by the CPU, which makes it durable, came only later, at frame 1+5.");
 }
 
 TEST_F(run, a_daemon_that_writes_back_too_early_is_found)

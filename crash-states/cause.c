@@ -492,8 +492,9 @@ static void print_request(const struct request *request, const char *what, const
 		fprintf(file, "%u", request->packet->frame);
 	else if (!strcmp(what, ".answer"))
 		fprintf(file, "%u", request->answer->frame);
-	else if (!strcmp(what, ".moment"))
-		fputs(moment_text(model->history->capture, request->packet->moment), file);
+	else if (!strcmp(what, ".moment"))	/* of the CPU: also the last line of a frame has a number */
+		fprintf(file, "%u+%u", capture_frame(model->history->capture, request->packet->moment),
+			request->packet->moment - capture_moment(model->history->capture, capture_frame(model->history->capture, request->packet->moment), 0));
 	else
 		fail("cause.c has no {%s}", what);
 }
