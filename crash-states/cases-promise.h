@@ -212,6 +212,19 @@ static void right_by_a_daemon_that_flushes(unsigned int n)
 	promise();
 }
 
+/* Its message brings the slot, and the daemon stores the tail. */
+static void right_by_a_daemon_with_a_tail(unsigned int n)
+{
+	store_slot(n);
+	send_message(next++);
+	cpu_write_back("clwb", slot(n));
+	cpu_sfence();
+	cpu_store(0, n + 1);
+	cpu_write_back("clwb", 0);
+	cpu_sfence();
+	promise();
+}
+
 static void right_by_a_flush_of_all_before(unsigned int n)
 {
 	store_slot(n);
@@ -361,6 +374,16 @@ static void wrong_by_a_daemon_that_answers(unsigned int n)
 	cpu_sfence();
 }
 
+static void wrong_tail_by_a_daemon(unsigned int n)
+{
+	store_slot(n);
+	send_message(next++);
+	cpu_write_back("clwb", slot(n));
+	cpu_sfence();
+	cpu_store(0, n + 1);
+	promise();
+}
+
 static void wrong_without_a_write_back(unsigned int n)
 {
 	send_message(next++);
@@ -396,12 +419,12 @@ static const struct {
 	PROGRAM(right_by_region), PROGRAM(right_by_both_kinds), PROGRAM(right_by_another_key), PROGRAM(right_in_batches),
 	PROGRAM(right_by_two_packets), PROGRAM(right_by_two_qps), PROGRAM(right_by_atomic), PROGRAM(right_after_a_repeat),
 	PROGRAM(right_only_at_the_end), PROGRAM(right_by_the_cpu), PROGRAM(right_by_clflush), PROGRAM(right_past_the_cache),
-	PROGRAM(right_by_a_daemon_that_flushes), PROGRAM(right_by_a_flush_of_all_before),
+	PROGRAM(right_by_a_daemon_that_flushes), PROGRAM(right_by_a_daemon_with_a_tail), PROGRAM(right_by_a_flush_of_all_before),
 	PROGRAM(wrong_without_a_flush), PROGRAM(wrong_once), PROGRAM(wrong_by_visibility), PROGRAM(wrong_by_a_short_range),
 	PROGRAM(wrong_by_no_length), PROGRAM(wrong_by_another_place), PROGRAM(wrong_by_a_flush_before),
 	PROGRAM(wrong_and_early), PROGRAM(wrong_and_early_at_once), PROGRAM(wrong_by_another_qp), PROGRAM(wrong_by_a_read),
 	PROGRAM(wrong_tail), PROGRAM(wrong_record_of_a_tail), PROGRAM(wrong_by_atomic), PROGRAM(wrong_by_a_packet),
-	PROGRAM(wrong_half), PROGRAM(wrong_by_a_daemon_that_answers), PROGRAM(wrong_without_a_write_back),
+	PROGRAM(wrong_half), PROGRAM(wrong_by_a_daemon_that_answers), PROGRAM(wrong_tail_by_a_daemon), PROGRAM(wrong_without_a_write_back),
 	PROGRAM(wrong_without_a_fence), PROGRAM(wrong_write_back_before),
 };
 

@@ -58,8 +58,34 @@ static bool stores_anything(const struct history *history, uint32_t f)
 }
 
 /*
+ * Does the target's CPU work for it?  It is the only initiator, and had sent a message before its first line, which a daemon
+ * has answered, as a rule.
+ */
+static bool is_served(const struct history *history, const struct speaker *speaker)
+{
+	const struct capture *capture = history->capture;
+	bool served = false;
+	size_t line = 0;
+
+	while (line < capture->told.n && memcmp(capture->told.v[line].mac, speaker->mac, 6))
+		line++;
+	if (line == capture->told.n || history->cpu == NEVER || history->rules->visible)
+		return false;
+	for (size_t i = 0; i < history->requests.n; i++) {
+		const struct request *request = &history->requests.v[i];
+
+		if (is_cpu(request))
+			continue;
+		if (!speaker->flows[request->flow])
+			return false;
+		served |= completes(request) && !is_atomic(request) && request->packet->moment < capture->told.v[line].moment;
+	}
+	return served;
+}
+
+/*
  * Those from its address.  If none is, as behind a router, it speaks for all; so it does for the target's CPU, if that
- * alone has stored something: then a daemon stores what the initiator sends.
+ * alone has stored something, or a daemon stores beside what the initiator sends.
  */
 static void find_flows(const struct history *history, struct speaker *speaker)
 {
@@ -74,7 +100,7 @@ static void find_flows(const struct history *history, struct speaker *speaker)
 		stores |= f != history->cpu && stores_anything(history, f);
 	}
 	for (uint32_t f = 0; f < history->flows.n; f++)
-		speaker->flows[f] |= f == history->cpu ? !stores : !any;
+		speaker->flows[f] |= f == history->cpu ? !stores || is_served(history, speaker) : !any;
 }
 
 static bool is_quiet(const struct model *model, const struct speaker *speaker)
