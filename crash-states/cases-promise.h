@@ -374,6 +374,14 @@ static void wrong_by_a_daemon_that_answers(unsigned int n)
 	cpu_sfence();
 }
 
+/* It gets no message, but polls ordinary memory. */
+static void wrong_by_a_daemon_that_polls(unsigned int n)
+{
+	write_bytes(next++, 0x303, 0x1000 - VA, 8, n + 1);
+	cpu_store(slot(n), n + 1);
+	promise();
+}
+
 static void wrong_tail_by_a_daemon(unsigned int n)
 {
 	store_slot(n);
@@ -424,7 +432,8 @@ static const struct {
 	PROGRAM(wrong_by_no_length), PROGRAM(wrong_by_another_place), PROGRAM(wrong_by_a_flush_before),
 	PROGRAM(wrong_and_early), PROGRAM(wrong_and_early_at_once), PROGRAM(wrong_by_another_qp), PROGRAM(wrong_by_a_read),
 	PROGRAM(wrong_tail), PROGRAM(wrong_record_of_a_tail), PROGRAM(wrong_by_atomic), PROGRAM(wrong_by_a_packet),
-	PROGRAM(wrong_half), PROGRAM(wrong_by_a_daemon_that_answers), PROGRAM(wrong_tail_by_a_daemon), PROGRAM(wrong_without_a_write_back),
+	PROGRAM(wrong_half), PROGRAM(wrong_by_a_daemon_that_answers), PROGRAM(wrong_tail_by_a_daemon), PROGRAM(wrong_by_a_daemon_that_polls),
+	PROGRAM(wrong_without_a_write_back),
 	PROGRAM(wrong_without_a_fence), PROGRAM(wrong_write_back_before),
 };
 
