@@ -1580,7 +1580,8 @@ static void note_between(const struct run *run, struct oracle *oracle, struct ch
 }
 
 /* Runs the checker on the states of @run; returns the exit status. */
-static int judge(struct run *run, const struct options *o, const word_list *unexplained, struct coverage *coverage)
+static int judge(struct run *run, const struct options *o, const word_list *unexplained, bool promise_broken,
+		 struct coverage *coverage)
 {
 	struct results results = {
 		.history = &run->history, .recovery = o->recovery ? recovery_new(o->recovery, o->seed) : NULL,
@@ -1596,7 +1597,7 @@ static int judge(struct run *run, const struct options *o, const word_list *unex
 	check_states(run, o, checker, oracle, &results, coverage);
 	json_states(results.checked, results.failed, results.crashed, results.slow, o->seed, coverage);
 	explain_failures(run, o, checker, oracle, &results, unexplained);
-	if (oracle && !results.failed)
+	if (oracle && !results.failed && !promise_broken)
 		note_between(run, oracle, checker);
 	checker_free(checker);
 	if (!o->recovery)
@@ -1809,7 +1810,7 @@ int main(int argc, char **argv)
 	if (o.promise || (o.visible && !o.checker.argv))
 		status = judge_promises(&run, &o);
 	if (o.checker.argv)
-		status = worst(status, judge(&run, &o, &unexplained, &coverage));
+		status = worst(status, judge(&run, &o, &unexplained, status, &coverage));
 	if (!o.promise && !o.checker.argv && !o.visible)
 		status = judge_alone(&run);
 	if (!status)
