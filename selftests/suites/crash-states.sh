@@ -242,8 +242,8 @@ a_promise_needs_no_checker() {
 }
 
 # What recovery finds in a ring: the tail, and the newest records up to that.
-words='od -A n -v -t u8 -w64 -N 2112 "$IMAGE"'
-dump="$words"' | awk "NR == 1 { tail = \$1; print tail; next } { slot[NR - 2] = \$0 }
+of_ring='od -A n -v -t u8 -w64 -N 2112 "$IMAGE"'
+dump="$of_ring"' | awk "NR == 1 { tail = \$1; print tail; next } { slot[NR - 2] = \$0 }
 	END { for (n = tail > 7 ? tail - 7 : 1; n <= tail; n++) print slot[n % 32] }"'
 
 # oracle STATUS MODE [OPTION...]
@@ -279,7 +279,7 @@ an_oracle_needs_no_checker() {
 	oracle 0 daemon --promise durable
 	[[ $said != *"at neither promise"* ]] || fail "a right daemon has no transaction: $said"
 	# What the memory holds between two promises, it takes for right.
-	crash_states 0 --promise durable --states 300 --oracle "$words"' | awk "NR == 1 { n = \$1 + 1; next }
+	crash_states 0 --promise durable --states 300 --oracle "$of_ring"' | awk "NR == 1 { n = \$1 + 1; next }
 		{ slot[NR - 2] = \$1 } END { print slot[n % 32] == n ? \"torn\" : n }"' "$work/ring"
 	says 'with nothing lost, recovery prints what it prints at neither promise around that, "torn": '
 	oracle 1 daemon-no-fence --promise durable
