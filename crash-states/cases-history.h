@@ -1015,6 +1015,10 @@ TEST_F(run, what_the_target_pulls_is_counted)
 	packet(true, ROCE_RC_ACK, 903, rest, 4);
 	load("spec");
 	EXPECT_EQ(2, history.pulled);
+	begin(net.folder);
+	packet(true, ROCE_RC_SEND_ONLY, 1, "", 0);
+	packet(true, ROCE_RC_READ_RESPONSE_ONLY, 900, rest, sizeof(rest));
+	EXPECT_NE(NULL, strstr(error_of(load_stores), "so a program that pulls cannot be judged"));
 }
 
 #endif /* CASES_HISTORY_H */

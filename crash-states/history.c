@@ -1504,6 +1504,9 @@ void history_needs_stores(const struct history *history)
 	if (!history->flows.n)
 		fail("%s: nothing to check: the capture has %u frames, and no request to the target among them.  Does the initiator run, and connect to RXE_PEER_ADDR?",
 		     capture->path, capture->frames);
+	if (history->pulled)
+		fail("%s: nothing to check: no request stored to persistent memory, and no packet tells where the target stores what its own READs or Atomics return, so a program that pulls cannot be judged",
+		     capture->path);
 	fail("%s: nothing to check: no request stored to persistent memory.  The target took %zu packets of requests.  Does it map /dev/%s, and register that?",
 	     capture->path, history->requests.n, history->memory->device);
 }
