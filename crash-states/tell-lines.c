@@ -136,7 +136,8 @@ static void take_request(const struct fuse_in_header *request)
 		.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = ROOM,
 	};
 	struct fuse_attr_out is = { .attr = { .ino = 1, .mode = S_IFREG | 0666, .nlink = 1, .blksize = 4096 } };
-	struct fuse_open_out opened = { .open_flags = FOPEN_DIRECT_IO | FOPEN_NONSEEKABLE | FOPEN_STREAM };
+	/* No close() waits for another's write(). */
+	struct fuse_open_out opened = { .open_flags = FOPEN_DIRECT_IO | FOPEN_NOFLUSH | FOPEN_NONSEEKABLE | FOPEN_STREAM };
 	struct fuse_write_out written = { };
 
 	switch (request->opcode) {
