@@ -203,22 +203,25 @@ static void right_past_the_cache(unsigned int n)
 	promise();
 }
 
-static void right_by_a_daemon_that_flushes(unsigned int n)
+/* A message brings the slot, and the daemon makes it durable. */
+static void flush_by_a_daemon(unsigned int n)
 {
 	store_slot(n);
 	send_message(next++);
 	cpu_write_back("clwb", slot(n));
 	cpu_sfence();
+}
+
+static void right_by_a_daemon_that_flushes(unsigned int n)
+{
+	flush_by_a_daemon(n);
 	promise();
 }
 
-/* Its message brings the slot, and the daemon stores the tail. */
+/* It stores the tail, too. */
 static void right_by_a_daemon_with_a_tail(unsigned int n)
 {
-	store_slot(n);
-	send_message(next++);
-	cpu_write_back("clwb", slot(n));
-	cpu_sfence();
+	flush_by_a_daemon(n);
 	cpu_store(0, n + 1);
 	cpu_write_back("clwb", 0);
 	cpu_sfence();
@@ -384,10 +387,7 @@ static void wrong_by_a_daemon_that_polls(unsigned int n)
 
 static void wrong_tail_by_a_daemon(unsigned int n)
 {
-	store_slot(n);
-	send_message(next++);
-	cpu_write_back("clwb", slot(n));
-	cpu_sfence();
+	flush_by_a_daemon(n);
 	cpu_store(0, n + 1);
 	promise();
 }

@@ -477,6 +477,14 @@ static const char *sentence(const struct cause *c)
 	return sentences[i].text;
 }
 
+/* As moment_text(), but the last instruction of a frame has a number, too. */
+static void print_moment_of_cpu(const struct capture *capture, unsigned int moment, FILE *file)
+{
+	unsigned int frame = capture_frame(capture, moment);
+
+	fprintf(file, "%u+%u", frame, moment - capture_moment(capture, frame, 0));
+}
+
 /* @request itself, or what is asked for of it. */
 static void print_request(const struct request *request, const char *what, const struct model *model, FILE *file)
 {
@@ -492,9 +500,8 @@ static void print_request(const struct request *request, const char *what, const
 		fprintf(file, "%u", request->packet->frame);
 	else if (!strcmp(what, ".answer"))
 		fprintf(file, "%u", request->answer->frame);
-	else if (!strcmp(what, ".moment"))	/* of the CPU: also the last line of a frame has a number */
-		fprintf(file, "%u+%u", capture_frame(model->history->capture, request->packet->moment),
-			request->packet->moment - capture_moment(model->history->capture, capture_frame(model->history->capture, request->packet->moment), 0));
+	else if (!strcmp(what, ".moment"))
+		print_moment_of_cpu(model->history->capture, request->packet->moment, file);
 	else
 		fail("cause.c has no {%s}", what);
 }

@@ -1573,10 +1573,13 @@ static void note_between(const struct run *run, struct oracle *oracle, struct ch
 {
 	unsigned int moment;
 	const char *said = oracle_between(oracle, checker, &moment);
+	size_t line;
 
-	if (said)
-		note("after frame %s, with nothing lost, recovery prints what it prints at neither promise around that, \"%.*s\": if this is wrong, the program's stores are no transaction, and no FLUSH makes them one",
-		     moment_text(&run->capture, moment), (int)(strcspn(said, "\n") < 60 ? strcspn(said, "\n") : 60), said);
+	if (!said)
+		return;
+	line = strcspn(said, "\n");
+	note("after frame %s, with nothing lost, recovery prints what it prints at neither promise around that, \"%.*s\": if this is wrong, the program's stores are no transaction, and no FLUSH makes them one",
+	     moment_text(&run->capture, moment), (int)(line < 60 ? line : 60), said);
 }
 
 /* Runs the checker on the states of @run; returns the exit status. */

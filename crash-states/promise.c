@@ -288,10 +288,12 @@ bool signals_of_several_qps(const struct model *model)
 	const struct request *requests = model->history->requests.v;
 
 	for (size_t i = 0; i < model->signals.n; i++) {
-		const struct request *signal = &requests[model->signals.v[i]], *first = &requests[model->signals.v[0]];
+		const struct request *signal = &requests[model->signals.v[i]], *first;
+		size_t j = 0;
 
-		for (size_t j = 0; memcmp(first->packet->mac, signal->packet->mac, sizeof(signal->packet->mac));)
-			first = &requests[model->signals.v[++j]];
+		do	/* the first signal of the same initiator, which is this one at the latest */
+			first = &requests[model->signals.v[j++]];
+		while (memcmp(first->packet->mac, signal->packet->mac, sizeof(signal->packet->mac)));
 		if (first->flow != signal->flow)
 			return true;
 	}

@@ -531,7 +531,7 @@ static struct child start(__u64 seed)
 	return (struct child){ .pid = pid };
 }
 
-/* Of the children of programs, too, which are ours when their parents have gone. */
+/* Reaps the programs that have ended, and their children, which the kernel gives to us when a program ends. */
 static void reap(struct child *programs)
 {
 	int status;
