@@ -227,6 +227,11 @@ static __u32 first_qpn, next_qpn;
 
 void peer_forget_qpns(void)
 {
+	char byte;
+
+	/* Or what a flood has brought leaves no room for answers. */
+	while (recv(peer_socket, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
+		;
 	first_qpn = (getpid() & 0xffff) << 8;
 	next_qpn = first_qpn;
 }

@@ -37,7 +37,11 @@ static bool was_refused(struct __test_metadata *_metadata, FIXTURE_DATA(refusing
 
 	ask(&self->rig, &self->pulse, &rq);
 	for (;;) {
-		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS));
+		ASSERT_TRUE(peer_recv_frame(&frame, ANSWER_MS)) {
+			TH_LOG("no answer: %llu packets received, %llu out of sequence, %llu sent, %llu failed",
+			       rxe_counter("rcvd_pkts"), rxe_counter("out_of_seq_request"),
+			       rxe_counter("sent_pkts"), rxe_counter("send_err"));
+		}
 		ASSERT_TRUE(frame_to_packet(&frame, &packet));
 		if (packet.qpn == self->pulse.qp.peer_qpn)
 			return refused;
