@@ -12,6 +12,9 @@
  *	pause, go		this end posts no request meanwhile
  *	pause there, go there	the other end
  *
+ * Neither end posts before it is told to go.  With the user of the kernel module in place of `talk`, the first question is
+ * enough.
+ *
  * and answers each by "HERE ERROR THERE ERROR": how many requests each end has completed, and the status of the
  * completion that ended it (enum ibv_wc_status), or 0.
  */
@@ -61,7 +64,7 @@ struct traffic {
 	struct ibv_mr *mr;
 	struct address peer;
 	struct state state;
-	bool in_flight, paused;
+	bool in_flight, goes;
 	char memory[2 * BYTES];
 };
 
@@ -182,7 +185,7 @@ static void go_on(struct traffic *t)
 		t->state.error = wc.status;
 		t->state.completed += !wc.status;
 	}
-	if (t->in_flight || t->state.error || t->paused)
+	if (t->in_flight || t->state.error || !t->goes)
 		return;
 	if (ibv_post_send(t->qp, &wr, &bad))
 		t->state.error = IBV_WC_GENERAL_ERR;
@@ -235,7 +238,7 @@ static void serve_one(int fd)
 			continue;
 		if (!receive(fd, &question, sizeof(question)))
 			return;
-		traffic.paused = question.paused;
+		traffic.goes = !question.paused;
 		tell(fd, &traffic.state, sizeof(traffic.state));
 	}
 }
@@ -296,7 +299,7 @@ static void talk(char **argv)
 	union ibv_gid local = gid_of(argv[1]), remote = gid_of(argv[3]);
 	struct pollfd ready = { .fd = STDIN_FILENO, .events = POLLIN };
 	int fd = dial(argv[2]);
-	bool paused_there = false;
+	bool paused_there = true;
 	struct state there;
 	char line[32];
 	ssize_t got;
@@ -316,7 +319,7 @@ static void talk(char **argv)
 		if (strstr(line, "there"))
 			paused_there = !strcmp(line, "pause there\n");
 		else if (line[0] != '?')
-			traffic.paused = !strcmp(line, "pause\n");
+			traffic.goes = !strcmp(line, "go\n");
 		there = ask(&traffic, fd, paused_there);
 		printf("%llu %llu %llu %llu\n", traffic.state.completed, traffic.state.error,
 		       there.completed, there.error);
