@@ -20,8 +20,11 @@
 #define PORT		1
 #define BYTES		2048	/* two packets */
 #define EVERY		msecs_to_jiffies(25)
-#define ACK_TIMEOUT	18	/* these two as in link-traffic */
-#define RETRIES		6
+#define RETRIES		6	/* as in link-traffic */
+
+static u8 ack_timeout = 18;
+module_param(ack_timeout, byte, 0444);
+MODULE_PARM_DESC(ack_timeout, "of each connection, as in struct ib_qp_attr");
 
 struct traffic {
 	struct list_head	list;
@@ -153,7 +156,7 @@ static int connect_traffic(struct traffic *t, union ib_gid *gid, u32 qpn, u64 va
 		.dest_qp_num = qpn,
 		.max_dest_rd_atomic = 1,
 		.max_rd_atomic = 1,
-		.timeout = ACK_TIMEOUT,
+		.timeout = ack_timeout,
 		.retry_cnt = RETRIES,
 	};
 	int err;

@@ -135,6 +135,17 @@ static void make_qp(struct traffic *t)
 		err(2, "ibv_create_qp");
 }
 
+/* What a step does takes longer on a debug kernel, too. */
+static int ack_timeout(void)
+{
+	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
+	int timeout = ACK_TIMEOUT, times;
+
+	for (times = scale ? atoi(scale) : 1; times > 1; times /= 2)
+		timeout++;
+	return timeout;
+}
+
 static void connect_qp(struct traffic *t, int index)
 {
 	struct ibv_qp_attr attr = {
@@ -145,7 +156,7 @@ static void connect_qp(struct traffic *t, int index)
 		.dest_qp_num = t->peer.qpn,
 		.max_dest_rd_atomic = 1,
 		.max_rd_atomic = 1,
-		.timeout = ACK_TIMEOUT,
+		.timeout = ack_timeout(),
 		.retry_cnt = RETRIES,
 		.ah_attr = {
 			.is_global = 1,
