@@ -22,6 +22,7 @@
 #include "remote-log-connection.h"
 #include "remote-log-replicas.h"
 #include "replicas-initiator.h"
+#include "timeout-scale.h"
 
 typeof(replicas_acknowledged) __real_replicas_acknowledged, __wrap_replicas_acknowledged;
 typeof(replicas_choose) __real_replicas_choose, __wrap_replicas_choose;
@@ -185,8 +186,6 @@ void __wrap_rdma_destroy_qp(struct rdma_cm_id *id)
 int main(int argc, char **argv)
 {
 	const size_t n = sizeof(names) / sizeof(*names);
-	/* A slow kernel needs more patience. */
-	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
 	size_t i;
 
 	for (i = 0; argc > 1 && i < n; i++)
@@ -204,7 +203,7 @@ int main(int argc, char **argv)
 		.step = log_number(argv[6]),
 		.addresses = argv + 7,
 		.targets = argc - 7,
-		.patience_ms = 20000 * (scale ? atoi(scale) : 1),
+		.patience_ms = 20000 * timeout_scale(),
 	});
 	return 0;
 }

@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "timeout-scale.h"
+
 #define PORT		"7471"
 #define FLOODS		4
 #define BLOCK		(64 * 1024)	/* many packets */
@@ -75,8 +77,7 @@ static void panic(void)
 
 static void wait_for_the_flush(struct rdma_cm_id *id)
 {
-	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
-	const time_t end = time(NULL) + SOON * (scale ? atoi(scale) : 1);
+	const time_t end = time(NULL) + SOON * timeout_scale();
 	struct ibv_wc wc;
 	int found;
 

@@ -32,6 +32,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "timeout-scale.h"
+
 #define TCP_PORT	7473
 #define RDMA_PORT	1
 #define BYTES		2048	/* two packets */
@@ -138,10 +140,10 @@ static void make_qp(struct traffic *t)
 /* What a step does takes longer on a debug kernel, too. */
 static int ack_timeout(void)
 {
-	const char *scale = getenv("KSFT_TIMEOUT_SCALE");
-	int timeout = ACK_TIMEOUT, times;
+	unsigned int scale = timeout_scale();
+	int timeout = ACK_TIMEOUT;
 
-	for (times = scale ? atoi(scale) : 1; times > 1; times /= 2)
+	for (; scale > 1; scale /= 2)
 		timeout++;
 	return timeout;
 }
