@@ -25,12 +25,13 @@ prepare() {
 
 # fresh_root SUITE: sets here_root to a folder with nothing but what apt needs
 fresh_root() {
-	local tar=$roots/$1.tar
+	local tar=$roots/$1.tar debian
 	type -P mmdebstrap >/dev/null || { echo "no mmdebstrap: install it"; exit 4; }
 	((EUID == 0)) || { echo "only root can enter a fresh root"; exit 4; }
 	mkdir -p "$roots"
 	[[ -n $(find "$tar" -mtime -7 2>/dev/null) ]] || {
-		mmdebstrap --quiet --format=tar --variant=apt "$1" "$tar.new" "$("$root/scripts/mirror" Debian)"
+		debian=$("$root/scripts/mirror" Debian)
+		mmdebstrap --quiet --format=tar --variant=apt "$1" "$tar.new" "$debian"
 		mv "$tar.new" "$tar"
 	}
 	here_root=$work/root
@@ -114,9 +115,10 @@ debian_13_runs_the_packages() { runs_the_packages trixie; }
 
 # From the sources, as the README says, in a fresh root that has security updates, as Debian's installer leaves it.
 builds_it() {
-	local packages
+	local packages security
 	fresh_root "$1"
-	echo "deb $("$root/scripts/mirror" Debian-Security) $1-security main" >>"$here_root/etc/apt/sources.list"
+	security=$("$root/scripts/mirror" Debian-Security)
+	echo "deb $security $1-security main" >>"$here_root/etc/apt/sources.list"
 	git clone -q "$root" "$here_root/root/rxe-mpe"
 	packages=$(sed -n 's/^See it (on Debian: `sudo apt-get install \(.*\)`):$/\1/p' "$root/README.md")
 	timed "$install_lab $packages
