@@ -13,18 +13,21 @@
  */
 #include <linux/debugfs.h>
 #include <linux/inet.h>
+#include <linux/log2.h>
 #include <linux/module.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 
 #define PORT		1
 #define BYTES		2048	/* two packets */
-#define EVERY		msecs_to_jiffies(25)
-#define RETRIES		6	/* as in link-traffic */
+/* These as in link-traffic */
+#define EVERY_MS	25
+#define ACK_TIMEOUT	18
+#define RETRIES		6
 
-static u8 ack_timeout = 18;
-module_param(ack_timeout, byte, 0444);
-MODULE_PARM_DESC(ack_timeout, "of each connection, as in struct ib_qp_attr");
+static uint timeout_scale = 1;
+module_param(timeout_scale, uint, 0444);
+MODULE_PARM_DESC(timeout_scale, "how many times slower than usual the guest may be, from 1 on");
 
 struct traffic {
 	struct list_head	list;
@@ -64,7 +67,7 @@ static void on_completion(struct ib_cq *cq, struct ib_wc *wc)
 	else
 		t->completed++;
 	if (!t->error && !READ_ONCE(t->closing))
-		schedule_delayed_work(&t->next, EVERY);
+		schedule_delayed_work(&t->next, msecs_to_jiffies(EVERY_MS * timeout_scale));
 }
 
 static void post_next(struct work_struct *work)
@@ -156,7 +159,7 @@ static int connect_traffic(struct traffic *t, union ib_gid *gid, u32 qpn, u64 va
 		.dest_qp_num = qpn,
 		.max_dest_rd_atomic = 1,
 		.max_rd_atomic = 1,
-		.timeout = ack_timeout,
+		.timeout = ACK_TIMEOUT + ilog2(timeout_scale),
 		.retry_cnt = RETRIES,
 	};
 	int err;

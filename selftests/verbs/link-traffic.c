@@ -58,6 +58,8 @@ struct state {
 	__u64 error;	/* no padding, whose bytes would be anything */
 };
 
+static int every_ms;	/* EVERY_MS times timeout_scale(): a slow guest is there for more than the traffic */
+
 struct traffic {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -247,7 +249,7 @@ static void serve_one(int fd)
 	open_traffic(&traffic, fd, NULL, &local);
 	for (;;) {
 		go_on(&traffic);
-		if (!poll(&ready, 1, EVERY_MS))
+		if (!poll(&ready, 1, every_ms))
 			continue;
 		if (!receive(fd, &question, sizeof(question)))
 			return;
@@ -299,7 +301,7 @@ static struct state ask(struct traffic *t, int fd, bool paused)
 	struct state there;
 
 	tell(fd, &question, sizeof(question));
-	while (!poll(&ready, 1, EVERY_MS))
+	while (!poll(&ready, 1, every_ms))
 		go_on(t);
 	if (!receive(fd, &there, sizeof(there)))
 		errx(2, "the other end is gone");
@@ -323,7 +325,7 @@ static void talk(char **argv)
 	fflush(stdout);
 	for (;;) {
 		go_on(&traffic);
-		if (!poll(&ready, 1, EVERY_MS))
+		if (!poll(&ready, 1, every_ms))
 			continue;
 		got = read(STDIN_FILENO, line, sizeof(line) - 1);
 		if (got <= 0)
@@ -342,6 +344,7 @@ static void talk(char **argv)
 
 int main(int argc, char **argv)
 {
+	every_ms = EVERY_MS * timeout_scale();
 	if (argc == 3 && !strcmp(argv[1], "serve"))
 		serve(argv[2]);
 	else if (argc == 6 && !strcmp(argv[1], "talk"))
