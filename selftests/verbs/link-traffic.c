@@ -84,39 +84,36 @@ static union ibv_gid gid_of(const char *address)
 	return gid;
 }
 
-/* A new GID comes a moment after its address. */
 static int gid_index(struct ibv_context *context, const union ibv_gid *gid)
 {
 	struct ibv_gid_entry entry;
-	int i, tries;
+	int i;
 
-	for (tries = 0; tries < 200; tries++) {
-		for (i = 0; i < 64; i++)
-			if (!ibv_query_gid_ex(context, RDMA_PORT, i, &entry, 0) &&
-			    !memcmp(&entry.gid, gid, sizeof(*gid)))
-				return i;
-		usleep(20000);
-	}
+	for (i = 0; i < 64; i++)
+		if (!ibv_query_gid_ex(context, RDMA_PORT, i, &entry, 0) && !memcmp(&entry.gid, gid, sizeof(*gid)))
+			return i;
 	return -1;
 }
 
-static bool open_device(struct traffic *t, const char *name, const union ibv_gid *gid, int *index)
+/* That of the name, or the first, which has the GID: its index, or -1. */
+static int open_device(struct traffic *t, const char *name, const union ibv_gid *gid)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	int i;
+	int i, index = -1;
 
-	for (i = 0; list && list[i]; i++) {
+	for (i = 0; list && list[i] && index < 0; i++) {
 		if (name && strcmp(ibv_get_device_name(list[i]), name))
 			continue;
 		t->context = ibv_open_device(list[i]);
 		if (!t->context)
 			continue;
-		*index = gid_index(t->context, gid);
-		if (*index >= 0)
-			return true;
-		ibv_close_device(t->context);
+		index = gid_index(t->context, gid);
+		if (index < 0)
+			ibv_close_device(t->context);
 	}
-	return false;
+	if (list)
+		ibv_free_device_list(list);
+	return index;
 }
 
 static void make_qp(struct traffic *t)
@@ -223,10 +220,15 @@ static void tell(int fd, const void *data, size_t size)
 static void open_traffic(struct traffic *t, int fd, const char *device, const union ibv_gid *local)
 {
 	struct address own = { .gid = *local };
+	unsigned int tries = 200 * timeout_scale();
 	int index;
 
-	if (!open_device(t, device, local, &index))
-		errx(2, "no device %s has the address", device ?: "");
+	/* A new GID comes a moment after its address. */
+	while ((index = open_device(t, device, local)) < 0) {
+		if (!--tries)
+			errx(2, "no device %s has the address", device ?: "");
+		usleep(20000);
+	}
 	make_qp(t);
 	own.memory = (uintptr_t)t->memory;
 	own.rkey = t->mr->rkey;
